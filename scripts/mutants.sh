@@ -20,7 +20,7 @@ export CARGO_TARGET_DIR=$work/build CARGO_TERM_COLOR=never RUST_BACKTRACE=0
 
 # A patch is quick when its first command tests one of these crates: little has to be built, and no test waits for a
 # clock.
-quick_crates='base|format|rt|world|device|trail|layout|engine|disk|nbd'
+quick_crates='base|format|rt|world|device|trail|layout|engine|disk|fs|nbd'
 quick=no list=no share= names=()
 while [ $# -gt 0 ]; do
     case $1 in

@@ -426,8 +426,8 @@ impl State {
                         writer.patch(change.block, &std::mem::take(&mut words));
                     }
                 }
-                (EntryKind::Move { crc, .. }, _) => {
-                    let content = self.engine.moved_content(change.block, crc).await?;
+                (EntryKind::Move { from, crc }, _) => {
+                    let content = self.engine.moved_content(change.block, from, crc).await?;
                     if !content.is_exact {
                         // What was read may have any commit so far.
                         exact_from = Some(self.engine.marks().appended);

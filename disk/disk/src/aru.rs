@@ -23,6 +23,7 @@ use crate::shadow::{Key, Part, Shadow, Version};
 use crate::spill::Spilled;
 use crate::state::{Life, SharedVolume, Watch};
 use crate::table;
+use crate::tree::TreeEdit;
 use crate::volume::{Volume, cut};
 use std::ops::Range;
 use std::rc::Rc;
@@ -51,6 +52,8 @@ pub struct Aru {
     volumes: Vec<ShadowVolume>,
     names: Names,
     lists: ListShadow,
+    /// What its end changes in the tree of files.
+    tree: Option<TreeEdit>,
 }
 
 impl Aru {
@@ -62,7 +65,13 @@ impl Aru {
             volumes: Vec::new(),
             names: Names::default(),
             lists: ListShadow::default(),
+            tree: None,
         }
+    }
+
+    /// Sets what the end of the unit changes in the tree of files, in place of what was set before.
+    pub fn set_tree(&mut self, edit: TreeEdit) {
+        self.tree = Some(edit);
     }
 
     /// Blocks of the unit that did not fit in memory.

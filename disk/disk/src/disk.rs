@@ -4,12 +4,13 @@ use crate::aru::Aru;
 use crate::changes::Changes;
 use crate::eras::Eras;
 use crate::error::DiskError;
-use crate::lists::pages::Pages;
 use crate::lists::{Id, Lists};
 use crate::map;
+use crate::pages::Pages;
 use crate::shadow::Shadows;
 use crate::state::{Life, SharedVolume};
 use crate::table::{self, Table};
+use crate::tree::Tree;
 use crate::volume::Volume;
 use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
@@ -113,11 +114,14 @@ struct Inner {
     shadows: Shadows,
     eras: RefCell<Eras<Id>>,
     lists: Lists,
+    tree: Tree,
 }
 
 /// The cache of list pages may hold memory of its own: the store's memory divided by this.
 const PAGES_SHARE: u64 = 32;
-/// Pages that the cache may hold at least.
+/// The cache of pages of the tree may hold memory of its own: the store's memory divided by this.
+const TREE_SHARE: u64 = 8;
+/// Pages that a cache may hold at least.
 const PAGES_MIN: u64 = 4;
 /// Shadows may hold memory of their own: the store's memory divided by this. Other shadows go to home space.
 const SHADOW_SHARE: u64 = 4;
@@ -174,6 +178,11 @@ impl Disk {
             space: RefCell::default(),
             area: RefCell::new(table.of_kind(VolumeKind::Lists)),
         };
+        let pages = (memory_bytes / TREE_SHARE / block_size as u64).max(PAGES_MIN);
+        let tree = Tree::new(
+            Pages::new(pool, block_size, pages as usize),
+            table.of_kind(VolumeKind::Tree),
+        );
         let shadow_bytes = engine.options().memory_bytes / SHADOW_SHARE;
         let disk = Self(Rc::new(Inner {
             engine,
@@ -182,6 +191,7 @@ impl Disk {
             shadows: Shadows::new(rt, shadow_bytes),
             eras: RefCell::new(Eras::new()),
             lists,
+            tree,
         }));
         if !disk.engine().options().read_only {
             disk.drop_spill().await?;
@@ -503,6 +513,10 @@ impl Disk {
 
     pub(crate) fn eras(&self) -> RefMut<'_, Eras<Id>> {
         self.0.eras.borrow_mut()
+    }
+
+    pub(crate) fn tree(&self) -> &Tree {
+        &self.0.tree
     }
 
     pub(crate) fn list_state(&self) -> &Lists {

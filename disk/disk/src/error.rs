@@ -105,6 +105,12 @@ pub enum DiskError {
     /// The records of lists contradict each other.
     #[error("the lists are damaged: {0}")]
     ListsDamaged(String),
+    /// The tree of files names a page that it does not have.
+    #[error("the tree of files is damaged: it has no page {0}")]
+    NoTreePage(u64),
+    /// The function that changes the tree of files has refused. Its caller has the reason.
+    #[error("the change of the tree of files is not possible")]
+    Refused,
     /// An entry of the volume table cannot be read.
     #[error("entry {slot} of the volume table is damaged: {cause}")]
     Table {
@@ -173,7 +179,9 @@ impl DiskError {
             DiskError::NoVolume(_) | DiskError::NoList(_) | DiskError::NoBlock(_) => {
                 ErrorKind::NotFound
             }
-            DiskError::NotOnList { .. } | DiskError::BadBlock { .. } => ErrorKind::Invalid,
+            DiskError::NotOnList { .. } | DiskError::BadBlock { .. } | DiskError::Refused => {
+                ErrorKind::Invalid
+            }
             DiskError::VolumeExists(_) => ErrorKind::Exists,
             DiskError::BadName { .. }
             | DiskError::BadSize
@@ -184,9 +192,10 @@ impl DiskError {
             }
             DiskError::Conflict(_) => ErrorKind::Conflict,
             DiskError::Deleted => ErrorKind::Deleted,
-            DiskError::Table { .. } | DiskError::Volume(_) | DiskError::ListsDamaged(_) => {
-                ErrorKind::Damaged
-            }
+            DiskError::Table { .. }
+            | DiskError::Volume(_)
+            | DiskError::ListsDamaged(_)
+            | DiskError::NoTreePage(_) => ErrorKind::Damaged,
         }
     }
 }

@@ -14,12 +14,14 @@ mod eras;
 mod error;
 mod lists;
 mod map;
+mod pages;
 mod partial;
 mod shadow;
 mod simple;
 mod spill;
 mod state;
 mod table;
+mod tree;
 mod volume;
 
 pub use aru::Aru;
@@ -37,6 +39,7 @@ pub use tonearm_engine::{
 };
 pub use tonearm_format::VolumeKind;
 pub use tonearm_layout::Piece;
+pub use tree::{TreeEdit, TreePages, TreeStop};
 pub use volume::Volume;
 
 #[cfg(test)]

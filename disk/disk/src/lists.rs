@@ -13,14 +13,13 @@
 pub(crate) mod area;
 mod bits;
 pub(crate) mod check;
-pub(crate) mod pages;
 pub(crate) mod records;
 pub(crate) mod replay;
 pub(crate) mod shadow;
 pub(crate) mod space;
 
-use self::pages::Pages;
 use self::space::Space;
+use crate::pages::Pages;
 use crate::state::SharedVolume;
 use std::cell::RefCell;
 use std::fmt;

@@ -56,6 +56,27 @@ impl Disk {
         }
     }
 
+    /// Reads bytes of adjacent blocks, as committed. `offset` is in bytes, in the order of block identifiers. Blocks that are on
+    /// no list have no content that means anything.
+    ///
+    /// # Errors
+    /// When there are no such blocks, damaged, or failed.
+    pub async fn read_blocks(&self, offset: u64, len: u64) -> Result<Vec<Piece>, DiskError> {
+        let block = offset / u64::from(self.block_size());
+        let area = self.area_volume().ok_or(DiskError::NoBlock(block))?;
+        area.read(offset, len).await
+    }
+
+    /// Most blocks that can be on lists before the store's free space is used for more.
+    pub fn list_blocks_max(&self) -> u64 {
+        let zones = self.list_state().zones;
+        let (whole, rest) = (
+            self.area_blocks() / zones.blocks(),
+            self.area_blocks() % zones.blocks(),
+        );
+        whole * zones.records() + rest.saturating_sub(zones.blocks() - zones.records())
+    }
+
     /// Makes an empty list.
     ///
     /// # Errors

@@ -18,8 +18,12 @@ use crate::table::{self, SPILL};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tonearm_base::{Lsn, Slice};
+use tonearm_engine::ArchiveState;
 use tonearm_format::{Extent, VolumeEntry, VolumeKind};
 use tonearm_rt::{Boxed, Rt, Semaphore};
+
+/// With an archive, the space is up to this many times the memory for shadows, so that it is reused later.
+const ARCHIVE_SPACE: u64 = 4;
 
 /// Where a shadow lies at home, before its commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -211,7 +215,7 @@ impl Disk {
             // Blocks that were moved from are free once their content is at home. The space grows only when these
             // blocks are not enough.
             let enough = moved as u64 + spill.state.borrow().free_blocks() >= blocks;
-            if !enough {
+            if !enough || self.is_awaited(through) {
                 match self.grow_spill(blocks).await {
                     Ok(()) => continue,
                     Err(error) if moved == 0 => return Err(error),
@@ -226,6 +230,17 @@ impl Disk {
                 state.release(block, 1);
             }
         }
+    }
+
+    /// True while an archive may still have to read blocks from which commits up to `through` move. The space grows a few times
+    /// for that.
+    fn is_awaited(&self, through: Lsn) -> bool {
+        let engine = self.engine();
+        let is_read = engine
+            .archive()
+            .is_some_and(|archive| archive.state != ArchiveState::Ended);
+        let most = ARCHIVE_SPACE * self.shadows().limit();
+        is_read && engine.archived() < through && self.spill_bytes() < most
     }
 
     async fn grow_spill(&self, blocks: u64) -> Result<(), DiskError> {

@@ -217,7 +217,7 @@ pub(crate) fn check_file_name(name: &str) -> Result<(), DiskError> {
         Err(bad_name(name, "it has over 255 bytes"))
     } else if name.chars().any(char::is_control) {
         Err(bad_name(name, "it has a control character"))
-    } else if [LISTS, SPILL].contains(&name) {
+    } else if [LISTS, SPILL, TREE].contains(&name) {
         Err(bad_name(name, "the store keeps it for itself"))
     } else {
         Ok(())
@@ -228,6 +228,8 @@ pub(crate) fn check_file_name(name: &str) -> Result<(), DiskError> {
 pub(crate) const LISTS: &str = ".lists";
 /// Name of the space for large recovery units.
 pub(crate) const SPILL: &str = ".spill";
+/// Name of the volume with the pages of the tree of files.
+pub(crate) const TREE: &str = ".tree";
 
 fn bad_name(name: &str, why: &'static str) -> DiskError {
     DiskError::BadName {

@@ -77,6 +77,14 @@ impl Access {
         self.changed.notify();
     }
 
+    /// True while a spill into `block` is under way.
+    pub fn is_spilled(&self, block: u64) -> bool {
+        let spills = self.spills.borrow();
+        spills
+            .iter()
+            .any(|(first, end)| (*first..*end).contains(&block))
+    }
+
     /// True while a spill is under way.
     pub fn has_spill(&self) -> bool {
         !self.spills.borrow().is_empty()

@@ -116,15 +116,44 @@ impl Engine {
         History::open(&self.0.trail, from).await
     }
 
-    /// Content of block `to`, to which an earlier commit moved content with the CRC-32C `crc`.
+    /// Content of block `to`, to which an earlier commit moved the content of block `from`, which had the CRC-32C `crc`.
+    /// When `to` has changed since, `from` often still has that content: the space for moves is used in turn.
     ///
     /// # Errors
-    /// When the block cannot be read.
-    pub async fn moved_content(&self, to: u64, crc: u32) -> Result<MovedContent, EngineError> {
-        let pieces = self.read(to, 1).await?;
+    /// When a block cannot be read.
+    pub async fn moved_content(
+        &self,
+        to: u64,
+        from: u64,
+        crc: u32,
+    ) -> Result<MovedContent, EngineError> {
+        let has_moved = |piece: &Piece| matches!(piece, Piece::Data(data) if crc32c(data) == crc);
+        let now = self.read_block(to).await?;
+        if has_moved(&now) {
+            return Ok(MovedContent {
+                piece: now,
+                is_exact: true,
+            });
+        }
+        // No read of the home may meet a write of the same blocks. A spill waits for the reads that are under way.
+        if !self.0.access.is_spilled(from) {
+            let piece = self.read_block(from).await?;
+            if has_moved(&piece) {
+                return Ok(MovedContent {
+                    piece,
+                    is_exact: true,
+                });
+            }
+        }
+        Ok(MovedContent {
+            piece: now,
+            is_exact: false,
+        })
+    }
+
+    async fn read_block(&self, block: u64) -> Result<Piece, EngineError> {
+        let pieces = self.read(block, 1).await?;
         let zero = || Piece::Zero(self.block_size());
-        let piece = pieces.into_iter().next().unwrap_or_else(zero);
-        let is_exact = matches!(&piece, Piece::Data(data) if crc32c(data) == crc);
-        Ok(MovedContent { piece, is_exact })
+        Ok(pieces.into_iter().next().unwrap_or_else(zero))
     }
 }

@@ -8,6 +8,7 @@ mod array;
 mod error;
 mod geometry;
 mod home_checkpoint;
+mod inode;
 mod lists;
 mod map_page;
 mod parity;
@@ -18,6 +19,7 @@ mod summary;
 mod superblock;
 mod table;
 mod track_sheet;
+mod tree;
 mod volume;
 mod volume_table;
 
@@ -35,6 +37,10 @@ pub use geometry::{
     SECTOR, SUPERBLOCK_SLOTS, SYSTEM_BLOCKS, VOLUMES_MAX, superblock_offset,
 };
 pub use home_checkpoint::{HomeCheckpoint, PARTIAL_SEQ_MAX, SegmentEntry};
+pub use inode::{
+    DirEntry, ENTRY_NAME_MAX, FileExtent, INODE_BYTES, Inode, ROOT_INO, TARGET_CHUNK, Time, Xattr,
+    item,
+};
 pub use lists::{BlockRecord, LIST_ID_LIMIT, LIST_RECORD_BYTES, ListRecord, RecordAt, Zones};
 pub use map_page::{MAP_ENTRY_BYTES, MapEntry, MapPage, NUMBER_MAX, map_entries};
 pub use parity::{PARITY_EXTENTS_MAX, ParityExtent, ParityRecord};
@@ -53,6 +59,10 @@ pub use superblock::{
 };
 pub use table::{HOLE, TableSlot, entry_of_crc, slot_entries};
 pub use track_sheet::{SHEET_BYTES_MAX, SHEET_OFFSETS, SheetRun, SkipAxis, SkipTable, TrackSheet};
+pub use tree::{
+    Key, TREE_LEVELS_MAX, TREE_OWNER_WORDS, TreeFreePage, TreeHeader, TreeNode, child_value,
+    max_value,
+};
 pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry, VolumeKind};
 pub use volume_table::{VolumeFault, volume_faults};
 
@@ -76,5 +86,7 @@ mod parity_test;
 mod segments_test;
 #[cfg(test)]
 mod track_sheet_test;
+#[cfg(test)]
+mod tree_test;
 #[cfg(test)]
 mod volume_table_test;

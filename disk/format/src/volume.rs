@@ -18,6 +18,7 @@ const FLAG_READ_ONLY: u32 = 1;
 const FLAG_FILE: u32 = 1 << 1;
 const FLAG_LISTS: u32 = 1 << 2;
 const FLAG_SPILL: u32 = 1 << 3;
+const FLAG_TREE: u32 = 1 << 4;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -67,6 +68,8 @@ pub enum VolumeKind {
     Lists,
     /// Space for writes of open recovery units that do not fit into memory. It belongs to the disk.
     Spill,
+    /// The pages of the tree of files. It belongs to the disk.
+    Tree,
 }
 
 /// The entry of one volume.
@@ -104,6 +107,7 @@ impl VolumeEntry {
             VolumeKind::File => FLAG_FILE,
             VolumeKind::Lists => FLAG_LISTS,
             VolumeKind::Spill => FLAG_SPILL,
+            VolumeKind::Tree => FLAG_TREE,
         };
         let read_only = if self.read_only { FLAG_READ_ONLY } else { 0 };
         raw.flags = (kind | read_only).into();
@@ -161,11 +165,12 @@ impl VolumeEntry {
         {
             return Err(bad("an extent is not possible"));
         }
-        let kind = match raw.flags.get() & (FLAG_FILE | FLAG_LISTS | FLAG_SPILL) {
+        let kind = match raw.flags.get() & (FLAG_FILE | FLAG_LISTS | FLAG_SPILL | FLAG_TREE) {
             0 => VolumeKind::Plain,
             FLAG_FILE => VolumeKind::File,
             FLAG_LISTS => VolumeKind::Lists,
             FLAG_SPILL => VolumeKind::Spill,
+            FLAG_TREE => VolumeKind::Tree,
             _ => return Err(bad("its flags name several kinds")),
         };
         Ok(Some(Self {

@@ -1,4 +1,4 @@
-//! The `tonearm` command: makes stores, serves their volumes over NBD, and maintains them.
+//! The `tonearm` command: makes stores, serves their volumes over NBD, mounts their file system, and maintains them.
 //!
 //! Invariants:
 //! 1. Standard output carries results alone; progress, notes and errors go to standard error.
@@ -28,6 +28,9 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 const MOVED: [&str; 3] = ["calibrate", "drive", "lab"];
 
 fn main() -> ExitCode {
+    if let Some(code) = commands::mount_helper() {
+        return code;
+    }
     refuse_moved();
     tonearm_terminal::run("tonearm", commands::run)
 }

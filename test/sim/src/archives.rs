@@ -33,6 +33,8 @@ use tonearm_rt::Rt;
 pub const BLOCK: u64 = 4096;
 /// Bytes of the volume.
 pub const MAIN: u64 = 96 * BLOCK;
+/// Bytes for what does not fit in memory: much, and so little that it is reused before the archive has read it.
+pub const SPARE: [u64; 2] = [1 << 20, 100 * BLOCK];
 /// Milliseconds since 1970 at which every opening begins, plus an hour for each.
 pub const START_MS: u64 = 1_700_000_000_000;
 
@@ -122,7 +124,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         home: size.home(seed, BLOCK as u32),
         ..shape(Layout::Overwrite, tracks)
     };
-    let mut image = shape.create_with_spare(1 << 20);
+    let mut image = shape.create_with_spare(SPARE[rng.next_u32() as usize % 2]);
     let (mut state, mut outcome) = (State::default(), Outcome::default());
     for generation in 0..size.generations {
         let world_seed = rng.next_u64();

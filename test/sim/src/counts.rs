@@ -69,6 +69,8 @@ pub enum Met {
     NotRestorable,
     /// An archive was continued behind a cut.
     Continued,
+    /// An operation of a file system.
+    TreeOperation,
 }
 
 impl Met {
@@ -112,13 +114,22 @@ impl Met {
     ];
     /// Events of archives.
     pub const ARCHIVES: [Met; 3] = [Met::Restored, Met::NotRestorable, Met::Continued];
+    /// Events of file systems.
+    pub const TREES: [Met; 1] = [Met::TreeOperation];
 }
 
-const COUNT: usize = Met::UNITS.len() + Met::HOME.len() + Met::ARRAYS.len() + Met::ARCHIVES.len();
+const COUNT: usize =
+    Met::UNITS.len() + Met::HOME.len() + Met::ARRAYS.len() + Met::ARCHIVES.len() + Met::TREES.len();
 
 /// The number of occurrences of each event.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Counts([u64; COUNT]);
+
+impl Default for Counts {
+    fn default() -> Self {
+        Self([0; COUNT])
+    }
+}
 
 impl Counts {
     /// Adds `times` occurrences.

@@ -8,6 +8,7 @@ use crate::generate::{Size, generate};
 use crate::run::run_script;
 use crate::script::Script;
 use crate::sqlite;
+use crate::trees;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::str::FromStr;
@@ -31,11 +32,13 @@ pub enum Kind {
     Arrays,
     /// A store that is archived, power cuts, and restores.
     Archives,
+    /// A file system, and power cuts.
+    Trees,
 }
 
 impl Kind {
     /// All kinds with their names.
-    pub const ALL: [(Kind, &'static str); 8] = [
+    pub const ALL: [(Kind, &'static str); 9] = [
         (Kind::PowerCuts, "power-cuts"),
         (Kind::Heads, "heads"),
         (Kind::Volumes, "volumes"),
@@ -44,6 +47,7 @@ impl Kind {
         (Kind::Sqlite, "sqlite"),
         (Kind::Arrays, "arrays"),
         (Kind::Archives, "archives"),
+        (Kind::Trees, "trees"),
     ];
 
     /// The kind that `seed` chooses. Each kind gets about the same number of power cuts.
@@ -55,6 +59,7 @@ impl Kind {
             1 | 2 => Kind::Volumes,
             3..6 => Kind::Faults,
             12 => Kind::Arrays,
+            11 => Kind::Trees,
             13 => Kind::Archives,
             _ => Kind::Arus,
         }
@@ -64,7 +69,7 @@ impl Kind {
     pub fn script(self, seed: u64, size: Size) -> Option<Script> {
         match self {
             Kind::PowerCuts | Kind::Heads | Kind::Arus | Kind::Sqlite => None,
-            Kind::Arrays | Kind::Archives => None,
+            Kind::Arrays | Kind::Archives | Kind::Trees => None,
             Kind::Volumes => Some(generate(seed, size, false)),
             Kind::Faults => Some(generate(seed, size, true)),
         }
@@ -81,6 +86,7 @@ impl Kind {
             None if self == Kind::Sqlite => guarded(seed, || sqlite::run(seed, size)),
             None if self == Kind::Arrays => guarded(seed, || arrays::run(seed, size)),
             None if self == Kind::Archives => guarded(seed, || archives::run(seed, size)),
+            None if self == Kind::Trees => guarded(seed, || trees::run(seed, size)),
             None => guarded(seed, || {
                 run_seed(&Campaign {
                     seed,
@@ -124,7 +130,7 @@ impl FromStr for Kind {
     type Err = String;
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Self::ALL.iter().find(|(_, name)| *name == text);
-        let names = "power-cuts, heads, volumes, faults, arus, sqlite, arrays, archives";
+        let names = "power-cuts, heads, volumes, faults, arus, sqlite, arrays, archives, trees";
         named.map_or(Err(format!("{text:?} is none of {names}")), |(kind, _)| {
             Ok(*kind)
         })

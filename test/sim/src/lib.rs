@@ -30,6 +30,7 @@ mod seeds;
 mod shrink;
 mod sqlite;
 mod store;
+pub mod trees;
 mod workload;
 
 pub use self::store::{Heads, Layout, Shape, StoreImage, create, members};

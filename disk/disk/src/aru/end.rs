@@ -10,6 +10,7 @@ use crate::shadow::{Key, Version};
 use crate::spill::Spilled;
 use crate::state::Life;
 use crate::table;
+use crate::tree::TreeChanges;
 use std::rc::Rc;
 use tonearm_base::Lsn;
 use tonearm_engine::CommitChange;
@@ -35,19 +36,25 @@ impl Aru {
     }
 
     async fn commit(mut self) -> Result<Lsn, DiskError> {
-        if self.shadow.len() == 0 && self.volumes.is_empty() && self.lists.log.is_empty() {
+        let is_empty =
+            self.shadow.len() == 0 && self.volumes.is_empty() && self.lists.log.is_empty();
+        if is_empty && self.tree.is_none() {
             return Ok(Lsn(0));
         }
         let disk = self.disk.clone();
         let engine = disk.engine();
         let (mut paid, mut memory) = (0, None);
-        let (admission, replay) = loop {
+        let (admission, replay, tree) = loop {
             self.refresh(true).await?;
             let replay = self.replay().await?;
-            let mut cost = self.cost(replay.as_ref());
+            let tree = match &mut self.tree {
+                Some(edit) => Some(TreeChanges::run(&disk, edit).await?),
+                None => None,
+            };
+            let mut cost = self.cost(replay.as_ref(), tree.as_ref());
             while self.shadow.in_memory() > 0 && !engine.fits(cost.0, cost.1) {
                 self.spill_oldest().await?;
-                cost = self.cost(replay.as_ref());
+                cost = self.cost(replay.as_ref(), tree.as_ref());
             }
             let (blocks, ranges) = cost;
             if blocks > paid {
@@ -58,11 +65,12 @@ impl Aru {
             }
             let admission = engine.admit(blocks, ranges).await?;
             self.refresh(false).await?;
-            let now = self.cost(replay.as_ref());
+            let now = self.cost(replay.as_ref(), tree.as_ref());
             let fits = now.0 <= blocks && now.1 <= ranges;
-            let current = replay.as_ref().is_none_or(Replay::is_current);
+            let current = replay.as_ref().is_none_or(Replay::is_current)
+                && tree.as_ref().is_none_or(TreeChanges::is_current);
             if fits && current && self.shadow.stale().is_empty() {
-                break (admission, replay);
+                break (admission, replay, tree);
             }
         };
         if let (Some(replay), Some(serial)) = (&replay, disk.area_serial()) {
@@ -72,6 +80,7 @@ impl Aru {
         }
         let mut plan = self.plan()?;
         let replayed = replay.map(|replay| replay.changes(&mut plan.changes));
+        let pages = tree.map(|tree| tree.finish(&mut plan.changes));
         if plan.changes.is_empty() {
             return Ok(Lsn(0));
         }
@@ -86,6 +95,9 @@ impl Aru {
             let lists = disk.list_state();
             lists.space.borrow_mut().release(&lists.zones, &taken);
             replayed.apply(&disk);
+        }
+        if let Some(pages) = pages.filter(|pages| !pages.is_empty()) {
+            disk.tree().pages.commit(pages);
         }
         Ok(lsn)
     }
@@ -135,8 +147,9 @@ impl Aru {
     }
 
     /// Most blocks of data and ranges that the unit's commit can have, in the present state.
-    fn cost(&self, replay: Option<&Replay>) -> (u64, u64) {
+    fn cost(&self, replay: Option<&Replay>, tree: Option<&TreeChanges>) -> (u64, u64) {
         let (mut blocks, mut ranges) = replay.map_or((0, 0), Replay::cost);
+        blocks += tree.map_or(0, TreeChanges::cost);
         (blocks, ranges) = (
             blocks + self.shadow.in_memory(),
             ranges + self.shadow.spilled(),

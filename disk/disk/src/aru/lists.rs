@@ -108,6 +108,17 @@ impl Aru {
         self.write(&area, block.0 * block_size, data).await
     }
 
+    /// Writes bytes of adjacent blocks, which are on lists: the end of the unit checks that. `offset` is in bytes, in the
+    /// order of block identifiers.
+    ///
+    /// # Errors
+    /// When there are no such blocks, memory is full, or failed.
+    pub async fn write_blocks(&mut self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
+        let area = self.disk.area_volume();
+        let area = area.ok_or(DiskError::NoBlock(offset / self.block()))?;
+        self.write(&area, offset, data).await
+    }
+
     /// The blocks of a list in order.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use crate::lists::replay::{decode_block, decode_list, words_at};
 use crate::map;
 use crate::table;
 use crate::volume::Volume;
+use tonearm_base::Slice;
 use tonearm_format::{BlockRecord, ListRecord, RecordAt, VolumeKind};
 
 /// The area may double in size if this takes at most one part in so many of the free space.
@@ -45,6 +46,18 @@ impl Disk {
         place.filter(|place| place.page < self.area_blocks())
     }
 
+    /// A committed page of records.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub(crate) async fn list_page(&self, page: u64) -> Result<Slice, DiskError> {
+        let home = self.area_home(page);
+        self.list_state()
+            .pages
+            .load(self.engine(), page, home)
+            .await
+    }
+
     /// The committed record of a block.
     ///
     /// # Errors
@@ -53,7 +66,7 @@ impl Disk {
         let Some(place) = self.block_place(id) else {
             return Ok(None);
         };
-        let page = self.list_state().pages.load(self, place.page).await?;
+        let page = self.list_page(place.page).await?;
         decode_block(words_at(&page, place.at), id)
     }
 
@@ -65,7 +78,7 @@ impl Disk {
         let Some(place) = self.list_place(id) else {
             return Ok(None);
         };
-        let page = self.list_state().pages.load(self, place.page).await?;
+        let page = self.list_page(place.page).await?;
         decode_list(words_at(&page, place.at), id)
     }
 
@@ -86,22 +99,11 @@ impl Disk {
             free_bytes: self.free_bytes(),
             needed_bytes: ZONE_MIN * block_size,
         })?;
-        let mut aru = self.begin();
-        let area = match self.area_volume() {
-            Some(area) => area,
-            None => {
-                let superblock = self.engine().superblock();
-                let (store, made) = (superblock.store, superblock.created_unix_s);
-                aru.create(table::LISTS, VolumeKind::Lists, store, made)?
-            }
-        };
-        aru.resize(&area, blocks * block_size).await?;
-        match aru.end().await {
-            // Another unit has enlarged it meanwhile.
-            Err(DiskError::Conflict(_)) if have < self.area_blocks() => return Ok(()),
-            result => result?,
-        };
-        *self.list_state().area.borrow_mut() = Some(area.shared().clone());
+        let known = self.list_state().area.borrow().clone();
+        let area = self
+            .grow_own(known, table::LISTS, VolumeKind::Lists, blocks)
+            .await?;
+        *self.list_state().area.borrow_mut() = Some(area);
         Ok(())
     }
 

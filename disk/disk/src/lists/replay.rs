@@ -6,23 +6,16 @@ use super::shadow::{ListOp, damaged};
 use crate::disk::Disk;
 use crate::error::DiskError;
 use crate::map;
-use std::collections::{BTreeMap, BTreeSet};
-use tonearm_base::{Buf, Slice};
+use crate::pages::Edits;
+use std::collections::BTreeSet;
+use tonearm_base::Slice;
 use tonearm_engine::CommitChange;
 use tonearm_format::{BlockRecord, ListRecord, RecordAt};
-
-struct Edit {
-    old: Slice,
-    new: Buf,
-}
 
 /// The committed pages, with the unit's operations done on copies of them.
 pub(crate) struct Replay {
     disk: Disk,
-    /// Version of the pages from which this was computed.
-    version: u64,
-    seen: BTreeMap<u64, Slice>,
-    edits: BTreeMap<u64, Edit>,
+    edits: Edits,
     /// Blocks that the unit frees.
     pub freed: BTreeSet<u64>,
     freed_lists: Vec<u64>,
@@ -33,9 +26,7 @@ impl Replay {
         disk.list_state().pages.hold();
         Self {
             disk: disk.clone(),
-            version: disk.list_state().pages.version(),
-            seen: BTreeMap::new(),
-            edits: BTreeMap::new(),
+            edits: Edits::new(&disk.list_state().pages),
             freed: BTreeSet::new(),
             freed_lists: Vec::new(),
         }
@@ -43,7 +34,7 @@ impl Replay {
 
     /// False when others have committed since.
     pub fn is_current(&self) -> bool {
-        self.disk.list_state().pages.version() == self.version
+        self.edits.is_current(&self.disk.list_state().pages)
     }
 
     /// Does the operations, and checks that the blocks `written` exist.
@@ -107,7 +98,7 @@ impl Replay {
 
     /// Most blocks of data and ranges that [`Replay::changes`] needs.
     pub fn cost(&self) -> (u64, u64) {
-        (self.edits.len() as u64, self.freed.len() as u64)
+        (self.edits.len(), self.freed.len() as u64)
     }
 
     /// Adds the changes of the operations. The commit must follow without an await, and then [`Replayed::apply`].
@@ -124,15 +115,9 @@ impl Replay {
                 changes.extend(area.runs(first, count).iter().map(map::trim_of));
             }
         }
-        let mut pages = Vec::with_capacity(self.edits.len());
-        for (page, edit) in std::mem::take(&mut self.edits) {
-            if edit.old[..] == edit.new[..] {
-                continue;
-            }
-            let (first, data) = (self.disk.area_home(page), edit.new.share());
-            pages.push((page, data.clone()));
-            changes.push(CommitChange::Write { first, data });
-        }
+        let none = Edits::new(&self.disk.list_state().pages);
+        let edits = std::mem::replace(&mut self.edits, none);
+        let pages = edits.finish(|page| self.disk.area_home(page), changes);
         let lists = self.freed_lists.iter().map(|list| Id::List(*list));
         let freed = self.freed.iter().map(|block| Id::Block(*block));
         Replayed {
@@ -142,36 +127,20 @@ impl Replay {
     }
 
     async fn words(&mut self, place: RecordAt) -> Result<[u64; 2], DiskError> {
-        if let Some(edit) = self.edits.get(&place.page) {
-            return Ok(words_at(&edit.new, place.at));
-        }
-        if let Some(page) = self.seen.get(&place.page) {
+        if let Some(page) = self.edits.get(place.page) {
             return Ok(words_at(page, place.at));
         }
-        let page = self
-            .disk
-            .list_state()
-            .pages
-            .load(&self.disk, place.page)
-            .await?;
+        let page = self.disk.list_page(place.page).await?;
         let words = words_at(&page, place.at);
-        self.seen.insert(place.page, page);
+        self.edits.see(place.page, page);
         Ok(words)
     }
 
     fn set(&mut self, place: RecordAt, words: [u64; 2]) {
-        let edit = self.edits.entry(place.page).or_insert_with(|| {
-            let old = self
-                .seen
-                .get(&place.page)
-                .expect("looked up before")
-                .clone();
-            let new = self.disk.pool().copy_of(&old);
-            Edit { old, new }
-        });
+        let page = self.edits.change(place.page, self.disk.pool());
         let at = place.at as usize;
-        edit.new[at..at + 8].copy_from_slice(&words[0].to_le_bytes());
-        edit.new[at + 8..at + 16].copy_from_slice(&words[1].to_le_bytes());
+        page[at..at + 8].copy_from_slice(&words[0].to_le_bytes());
+        page[at + 8..at + 16].copy_from_slice(&words[1].to_le_bytes());
     }
 }
 
@@ -220,10 +189,7 @@ pub(crate) struct Replayed {
 impl Replayed {
     /// Updates the state in memory after the commit.
     pub fn apply(self, disk: &Disk) {
-        // The cache gets copies, so that the committed memory is freed when the blocks are at home.
-        let copy = |(page, data): (u64, Slice)| (page, disk.pool().copy_of(&data).share());
-        let pages = self.pages.into_iter().map(copy);
-        disk.list_state().pages.commit(pages);
+        disk.list_state().pages.commit(self.pages);
         disk.free_ids(self.freed);
     }
 }

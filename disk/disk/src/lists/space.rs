@@ -124,7 +124,7 @@ impl Disk {
         if page >= self.area_blocks() {
             return Ok(None);
         }
-        let page = self.list_state().pages.load(self, page).await?;
+        let page = self.list_page(page).await?;
         let mut space = self.list_state().space.borrow_mut();
         let id_of = |slot| match blocks {
             true => Id::Block(zones.block(zone, slot)),

@@ -8,6 +8,8 @@ mod create;
 mod files;
 mod info;
 mod member;
+mod mount;
+mod mount_helper;
 mod relayout;
 mod restore;
 mod scrub;
@@ -17,6 +19,8 @@ mod stats;
 mod trace;
 mod volume;
 mod wait;
+
+pub use self::mount_helper::mount_helper;
 
 use crate::cli::{Cli, Command};
 use clap::CommandFactory;
@@ -34,6 +38,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
     match cli.command {
         Command::Create(arguments) => create::run(arguments),
         Command::Serve(arguments) => serve::run(*arguments),
+        Command::Mount(arguments) => mount::run(*arguments),
         Command::Volume(arguments) => volume::run(arguments),
         Command::Files(arguments) => files::run(arguments),
         Command::Sqlite(arguments) => sqlite::run(arguments),

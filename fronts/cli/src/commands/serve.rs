@@ -1,16 +1,17 @@
-//! `tonearm serve`: the order of start and stop, on the main thread.
+//! `tonearm serve`, and the order of start and stop of every server, on the main thread.
 //!
 //! ```text
-//! open the store -> control, files, listeners -> "serving URI" -> wait -> stop listening -> close
+//! open the store -> control, files, mount, listeners -> "serving URI" -> wait -> stop listening, unmount -> close
 //! ```
 
-use crate::cli::{AckMode, Serve, TlsMode};
+use crate::cli::{Hosting, Members, Serve, TlsMode};
 use crate::opening;
 use crate::serve::archive::ArchivePlan;
 use crate::serve::control_handler::Front;
 use crate::serve::engine_thread::{self, Event, Setup};
 use crate::serve::mailbox::{Mailbox, Message};
 use crate::serve::metrics::{Address, Responder};
+use crate::serve::mount::{self, MountPlan, Mountpoint};
 use crate::serve::socket_file::{self, SocketFile};
 use crate::serve::{control_socket, uri};
 use anyhow::{Context, bail};
@@ -24,6 +25,8 @@ use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use tonearm_base::Nanos;
+use tonearm_disk::OpenOptions;
+use tonearm_fuse::Session;
 use tonearm_nbd::listen::{ListenAddress, ListenConfig, Listener};
 use tonearm_nbd::tls::{Tls, TlsFiles, server_config};
 use tonearm_nbd::{Catalog, Server};
@@ -42,55 +45,70 @@ const RECONNECTING: &str = "--ack flush: what was answered and not flushed may b
 /// When it cannot start, or the store fails.
 pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
     // Checks that do not need the store come first.
-    let plan = Plan::of(&arguments)?;
-    let archive = arguments.archive.as_deref().map(|url| {
-        let start = arguments.archive_options.start(url);
-        ArchivePlan::of(&start)
-    });
-    let archive = archive.transpose()?;
+    let (dir, lists) = (arguments.mount.as_deref(), &arguments.mount_args.options);
+    mount::check_options(dir, lists)?;
+    let listening = Listening::of(&arguments)?;
+    let mut plan = Plan::of(arguments.path.clone(), &arguments.hosting)?;
+    let mount = dir.map(|dir| MountPlan::of(&arguments.path, dir, lists));
+    plan.mount = mount.transpose()?;
+    if arguments.read_only {
+        plan.options.read_only = true;
+        plan.mount = plan.mount.map(MountPlan::read_only);
+    }
+    plan.listening = Some(listening);
+    plan.command = arguments.run;
+    serve(plan)
+}
+
+/// Serves as `plan` says.
+///
+/// # Errors
+/// When it cannot start, or the store fails.
+pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
     let (sender, events) = channel();
     watch_signals(&sender)?;
     let front = Front::default();
     let catalog = Catalog::default();
     let setup = Setup {
-        path: arguments.path.clone(),
-        places: arguments.members.clone(),
-        options: tonearm_disk::OpenOptions {
-            read_only: arguments.read_only,
-            write_back_on_recovery: arguments.write_back_on_recovery,
-            map_cache_bytes: arguments.map_cache as usize,
-            separation_interval: Nanos::from_secs(arguments.separation_interval),
-            max_delay: arguments.max_delay.map(nanos),
-            checkpoint_every: arguments.checkpoint_every.map(nanos),
-            ..opening::open_options(arguments.memory, arguments.ack, arguments.write_cache)
-        },
+        path: plan.path.clone(),
+        places: plan.members.clone(),
+        options: plan.options.clone(),
         catalog: catalog.clone(),
         front: front.clone(),
-        archive,
+        archive: plan.archive.take(),
+        mounts: plan.mount.is_some(),
     };
     let engine = engine_thread::start(setup, sender.clone())?;
-    let mailbox = match events.recv()? {
-        Event::Ready(mailbox) => mailbox,
+    let (mailbox, mountpoint) = match events.recv()? {
+        Event::Ready(mailbox, mountpoint) => (mailbox, mountpoint),
         Event::Ended(result) => {
             result?;
             bail!("the engine thread has ended before it began");
         }
         // Recovery may be interrupted at any point: the next one does it all again.
         Event::Signal(signal) => std::process::exit(128 + signal),
-        Event::Asked | Event::Child(_) => unreachable!("nothing runs yet that could say so"),
+        Event::Asked | Event::Child(_) | Event::Unmounted(_) => {
+            unreachable!("nothing runs yet that could say so")
+        }
     };
-    let started = Running::start(plan, catalog, &front, &mailbox, sender);
     // The protocol has no way for a client to announce that it reconnects. A command of --run ends with the server.
-    let may_come_back = !arguments.read_only && arguments.run.is_none();
-    if started.is_ok() && may_come_back && arguments.ack == AckMode::Flush {
+    let may_come_back =
+        plan.listening.is_some() && !plan.options.read_only && plan.command.is_none();
+    let acks_at_once = plan.options.ack == tonearm_disk::Ack::Flush;
+    let mut started = Running::start(plan, catalog, &front, &mailbox, mountpoint, sender);
+    if started.is_ok() && may_come_back && acks_at_once {
         report::note(RECONNECTING);
     }
-    let (code, ended) = match &started {
+    let (code, ended) = match &mut started {
         Ok(running) => running.wait(&events),
         Err(_) => (0, None),
     };
     let server = front.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let ended = stop(server, &mailbox, &events, ended);
+    let session = started
+        .as_mut()
+        .ok()
+        .and_then(|running| running.mount.take());
+    let ended = stop(server, session, &mailbox, &events, ended);
     // The thread has sent its last event, and only unwinds its stack now.
     let _ = engine.join();
     let mut running = started?;
@@ -103,47 +121,93 @@ fn nanos(span: Duration) -> Nanos {
     Nanos(span.as_nanos() as u64)
 }
 
-/// The arguments, checked.
-struct Plan {
-    sockets: Vec<PathBuf>,
-    tcp: Vec<SocketAddr>,
-    inherited: Vec<std::os::fd::OwnedFd>,
-    tls: Tls,
+/// The arguments of a server, checked.
+pub struct Plan {
+    path: PathBuf,
+    members: Members,
+    options: OpenOptions,
+    archive: Option<ArchivePlan>,
     metrics: Option<Address>,
     control: PathBuf,
     files: PathBuf,
+    listening: Option<Listening>,
+    mount: Option<MountPlan>,
     command: Option<String>,
 }
 
 impl Plan {
+    /// A server of the store at `path` that neither listens nor mounts.
+    ///
+    /// # Errors
+    /// When an argument cannot be used.
+    pub fn of(path: PathBuf, hosting: &Hosting) -> anyhow::Result<Self> {
+        let archive = hosting.archive.as_deref().map(|url| {
+            let start = hosting.archive_options.start(url);
+            ArchivePlan::of(&start)
+        });
+        let control = hosting
+            .control
+            .clone()
+            .unwrap_or_else(|| tonearm_store::beside(&path, "ctl"));
+        socket_file::check_length(&control)?;
+        let metrics = hosting.metrics.as_deref().map(str::parse).transpose()?;
+        Ok(Self {
+            members: hosting.members.clone(),
+            options: OpenOptions {
+                write_back_on_recovery: hosting.write_back_on_recovery,
+                map_cache_bytes: hosting.map_cache as usize,
+                separation_interval: Nanos::from_secs(hosting.separation_interval),
+                max_delay: hosting.max_delay.map(nanos),
+                checkpoint_every: hosting.checkpoint_every.map(nanos),
+                ..opening::open_options(hosting.memory, hosting.ack, hosting.write_cache)
+            },
+            archive: archive.transpose()?,
+            metrics,
+            control,
+            files: tonearm_store::files_socket(&path),
+            listening: None,
+            mount: None,
+            command: None,
+            path,
+        })
+    }
+
+    /// Mounts the file system, too, and makes changes durable within `max_delay` unless the arguments have another bound.
+    pub fn with_mount(mut self, mount: MountPlan, max_delay: Duration) -> Self {
+        self.options.read_only |= mount.is_read_only();
+        self.options.max_delay = self.options.max_delay.or(Some(nanos(max_delay)));
+        self.mount = Some(mount);
+        self
+    }
+}
+
+/// Where NBD clients are served.
+struct Listening {
+    sockets: Vec<PathBuf>,
+    tcp: Vec<SocketAddr>,
+    inherited: Vec<std::os::fd::OwnedFd>,
+    tls: Tls,
+}
+
+impl Listening {
     fn of(arguments: &Serve) -> anyhow::Result<Self> {
         let inherited = tonearm_uring::inherited_listeners();
         let mut sockets = arguments.socket.clone();
         if sockets.is_empty() && arguments.listen.is_empty() && inherited.is_empty() {
             sockets.push(tonearm_store::beside(&arguments.path, "sock"));
         }
-        let control = arguments
-            .control
-            .clone()
-            .unwrap_or_else(|| tonearm_store::beside(&arguments.path, "ctl"));
-        for path in sockets.iter().chain([&control]) {
+        for path in &sockets {
             socket_file::check_length(path)?;
         }
         let mut tcp = Vec::new();
         for text in &arguments.listen {
             tcp.push(address_of(text)?);
         }
-        let metrics = arguments.metrics.as_deref().map(str::parse).transpose()?;
-        let command = arguments.run.clone();
         Ok(Self {
             sockets,
             tcp,
             inherited,
             tls: tls_of(arguments)?,
-            metrics,
-            control,
-            files: tonearm_store::files_socket(&arguments.path),
-            command,
         })
     }
 
@@ -159,6 +223,23 @@ impl Plan {
             listeners.push(Listener::inherited(fd)?);
         }
         Ok(listeners)
+    }
+
+    fn start(mut self, catalog: Catalog, connections: Mailbox) -> anyhow::Result<Server> {
+        let listeners = self.listeners()?;
+        let config = ListenConfig {
+            tls: self.tls,
+            ..ListenConfig::new(catalog)
+        };
+        let on_accept = move |accepted| {
+            connections.send(Message::Connection(accepted));
+        };
+        Ok(Server::start(
+            config,
+            listeners,
+            on_accept,
+            |_peer, _why| {},
+        )?)
     }
 }
 
@@ -194,7 +275,10 @@ fn tls_of(arguments: &Serve) -> anyhow::Result<Tls> {
 struct Running {
     _control: SocketFile,
     _files: Option<SocketFile>,
-    _metrics: Option<Responder>,
+    metrics: Option<Responder>,
+    mount: Option<Session>,
+    /// The server ends with its mount.
+    ends_with_mount: bool,
     child: Option<ChildProcess>,
 }
 
@@ -204,6 +288,7 @@ impl Running {
         catalog: Catalog,
         front: &Front,
         mailbox: &Mailbox,
+        mountpoint: Option<Mountpoint>,
         events: Sender<Event>,
     ) -> anyhow::Result<Self> {
         let control = control_socket::start(&plan.control, mailbox.clone())?;
@@ -219,37 +304,60 @@ impl Running {
         let metrics = metrics
             .map(|address| Responder::start(&address, mailbox.clone()))
             .transpose()?;
-        let listeners = plan.listeners()?;
-        let tls = matches!(plan.tls, Tls::Require(_));
-        let config = ListenConfig {
-            tls: plan.tls.clone(),
-            ..ListenConfig::new(catalog)
+        let mount = match (&plan.mount, mountpoint) {
+            (Some(plan), Some(point)) => Some(plan.start(point, events.clone())?),
+            _ => None,
         };
-        let connections = mailbox.clone();
-        let on_accept = move |accepted| {
-            connections.send(Message::Connection(accepted));
-        };
-        let server = Server::start(config, listeners, on_accept, |_peer, _why| {})?;
-        let addresses = server.addresses().to_vec();
-        *front.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
-        report_serving(&addresses, tls)?;
-        if let Some(metrics) = &metrics {
-            report::note(format_args!("metrics at {}", metrics.url));
-        }
-        let child = match &plan.command {
-            Some(command) => Some(ChildProcess::start(command, &addresses, tls, events)?),
-            None => None,
-        };
-        Ok(Self {
+        let mut running = Self {
             _control: control,
             _files: files,
-            _metrics: metrics,
-            child,
-        })
+            metrics,
+            mount,
+            ends_with_mount: plan.listening.is_none(),
+            child: None,
+        };
+        if let Err(error) = running.show(plan, catalog, front, mailbox, events) {
+            mount::end(running.mount.take());
+            return Err(error);
+        }
+        Ok(running)
+    }
+
+    /// Listens, says what is served, and starts the command of `--run`.
+    fn show(
+        &mut self,
+        plan: Plan,
+        catalog: Catalog,
+        front: &Front,
+        mailbox: &Mailbox,
+        events: Sender<Event>,
+    ) -> anyhow::Result<()> {
+        let mut addresses = Vec::new();
+        let mut requires_tls = false;
+        if let Some(listening) = plan.listening {
+            requires_tls = matches!(listening.tls, Tls::Require(_));
+            let server = listening.start(catalog, mailbox.clone())?;
+            addresses = server.addresses().to_vec();
+            *front.lock().unwrap_or_else(PoisonError::into_inner) = Some(server);
+            report_serving(&addresses, requires_tls)?;
+        }
+        match &plan.mount {
+            Some(mount) if addresses.is_empty() => report::line(mount.mounted())?,
+            Some(mount) => report::note(mount.mounted()),
+            None => {}
+        }
+        if let Some(metrics) = &self.metrics {
+            report::note(format_args!("metrics at {}", metrics.url));
+        }
+        if let Some(command) = &plan.command {
+            let child = ChildProcess::start(command, &addresses, requires_tls, events);
+            self.child = Some(child?);
+        }
+        Ok(())
     }
 
     /// Waits until something ends the server. Returns the exit code, and the engine's result if that has ended already.
-    fn wait(&self, events: &Receiver<Event>) -> (u8, Option<anyhow::Result<()>>) {
+    fn wait(&mut self, events: &Receiver<Event>) -> (u8, Option<anyhow::Result<()>>) {
         loop {
             match events.recv() {
                 Ok(Event::Ended(result)) => return (1, Some(result)),
@@ -263,7 +371,23 @@ impl Running {
                         return (0, None);
                     }
                 },
-                Ok(Event::Ready(_)) => {}
+                Ok(Event::Unmounted(result)) => {
+                    let failed = result.as_ref().err();
+                    mount::end(self.mount.take());
+                    match (failed, self.ends_with_mount) {
+                        (Some(error), _) => {
+                            report::note(format_args!("the mount has failed: {error}"));
+                        }
+                        (None, true) => return (0, None),
+                        (None, false) => {
+                            report::note("the file system was unmounted; volumes are still served");
+                        }
+                    }
+                    if self.ends_with_mount {
+                        return (1, None);
+                    }
+                }
+                Ok(Event::Ready(..)) => {}
                 Err(_) => return (1, None),
             }
         }
@@ -293,6 +417,7 @@ fn report_serving(addresses: &[ListenAddress], tls: bool) -> anyhow::Result<()> 
 /// Stops in order, and returns the engine's result.
 fn stop(
     server: Option<Server>,
+    mount: Option<Session>,
     mailbox: &Mailbox,
     events: &Receiver<Event>,
     ended: Option<anyhow::Result<()>>,
@@ -301,6 +426,8 @@ fn stop(
     if let Some(server) = &mut server {
         server.stop();
     }
+    // Programs' last changes come while the kernel unmounts, so the engine thread still serves.
+    mount::end(mount);
     mailbox.send(Message::Stop);
     let result = match ended {
         Some(result) => result,

@@ -1,7 +1,7 @@
 //! `tonearm stats`.
 
 use crate::cli::Stats;
-use crate::control::{Answer, Client, HotBlocks, NbdStats, Request, ServerStats};
+use crate::control::{Answer, Client, HotBlocks, MountStats, NbdStats, Request, ServerStats};
 use anyhow::bail;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -66,6 +66,10 @@ fn page(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> String
         commands(&stats.nbd, before.map(|(span, stats)| (span, &stats.nbd))),
         store(stats, before),
     );
+    if let Some(mount) = &stats.mount {
+        let before = before.and_then(|(span, stats)| Some((span, stats.mount.as_ref()?)));
+        text.push_str(&format!("\n{}", operations(mount, before)));
+    }
     if let Some(failure) = &stats.store.failure {
         text.push_str(&format!("\nread-only since a failure: {failure}"));
     }
@@ -107,6 +111,36 @@ fn commands(nbd: &NbdStats, before: Option<(Duration, &NbdStats)>) -> Table {
             let old = nbd.commands.get(index).cloned().unwrap_or_default();
             row.push(report::count(rate(old.requests, command.requests, span)));
             row.push(size::text(rate(old.bytes, command.bytes, span)));
+        }
+        table.add_row(row);
+    }
+    report::align_right(&mut table, 1..heads.len());
+    table
+}
+
+/// One row for each operation of the mount that was used. With rates if there is an earlier snapshot.
+fn operations(mount: &MountStats, before: Option<(Duration, &MountStats)>) -> Table {
+    let mut heads = vec!["mount", "requests", "bytes", "errors", "mean"];
+    if before.is_some() {
+        heads.extend(["requests/s", "bytes/s"]);
+    }
+    let mut table = report::table(&heads);
+    for (index, operation) in mount.operations.iter().enumerate() {
+        if operation.requests == 0 && index > 2 {
+            continue;
+        }
+        let mean = operation.time_ns.checked_div(operation.requests);
+        let mut row = vec![
+            operation.operation.clone(),
+            report::count(operation.requests),
+            size::text(operation.bytes),
+            report::count(operation.errors),
+            mean.map_or(String::new(), report::span),
+        ];
+        if let Some((span, mount)) = before {
+            let old = mount.operations.get(index).cloned().unwrap_or_default();
+            row.push(report::count(rate(old.requests, operation.requests, span)));
+            row.push(size::text(rate(old.bytes, operation.bytes, span)));
         }
         table.add_row(row);
     }

@@ -6,6 +6,7 @@
 mod archive;
 mod client;
 mod describe;
+mod mount_stats;
 mod protocol;
 mod trace;
 mod wire_stats;
@@ -13,6 +14,7 @@ mod wire_stats;
 pub use archive::ArchiveStart;
 pub use client::Client;
 pub use describe::{carries_text, change_volumes, create_volume, head_text, layout_text};
+pub use mount_stats::{MountStats, OperationStats};
 pub use protocol::{
     Answer, ArrayInfo, ArrayMemberInfo, DamagedGroup, Event, EventLine, HotBlocks, Info, LogInfo,
     Mark, MarksInfo, MemberInfo, REQUEST_MAX, Request, RequestLine, ScrubResult, VERSION,

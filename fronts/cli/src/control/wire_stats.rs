@@ -1,6 +1,7 @@
 //! The numbers of a server, as they go over the control socket and into metrics. Those of the store are declared in
 //! [`tonearm_disk::StoreStats`], those of NBD here.
 
+use super::mount_stats::MountStats;
 use serde::{Deserialize, Serialize};
 use tonearm_disk::{NumberKind, StoreStats};
 use tonearm_nbd::listen::Counts;
@@ -22,6 +23,8 @@ pub struct ServerStats {
     pub store: StoreStats,
     /// Its clients.
     pub nbd: NbdStats,
+    /// Its mount, if it has one.
+    pub mount: Option<MountStats>,
 }
 
 /// A number of [`NbdStats`]; its name as a metric begins with `nbd_`.

@@ -3,9 +3,9 @@
 use super::archive::{ArchivePlan, Archives};
 use super::engine_thread::Setup;
 use crate::control::{
-    Answer, ArrayInfo, Event, HotBlocks, Info, LogInfo, Mark, MarksInfo, MemberInfo, NbdStats,
-    Request, ScrubResult, ServerStats, TraceBatch, TraceStart, Volumes, Waited, change_volumes,
-    head_text, layout_text,
+    Answer, ArrayInfo, Event, HotBlocks, Info, LogInfo, Mark, MarksInfo, MemberInfo, MountStats,
+    NbdStats, Request, ScrubResult, ServerStats, TraceBatch, TraceStart, Volumes, Waited,
+    change_volumes, head_text, layout_text,
 };
 use crate::vacancy::{Vacancy, no_array};
 use std::cell::{Cell, RefCell};
@@ -16,6 +16,7 @@ use std::sync::{Arc, Mutex};
 use tonearm_base::{Lsn, Nanos};
 use tonearm_device::raid::{ArrayStatus, RebuildRate};
 use tonearm_disk::{ByteRate, Disk, Scrub};
+use tonearm_fuse::FuseServer;
 use tonearm_nbd::transmission::Connections;
 use tonearm_nbd::{Catalog, Export, Exports};
 use tonearm_rt::{Data, Notify, Op, Rt};
@@ -60,6 +61,7 @@ struct State {
     /// A member is being replaced.
     replacing: Cell<bool>,
     archives: Archives,
+    mount: Option<FuseServer>,
     asked_to_stop: Box<dyn Fn()>,
 }
 
@@ -71,6 +73,7 @@ impl ControlHandler {
         disk: &Disk,
         connections: &Connections,
         archives: &Archives,
+        mount: Option<FuseServer>,
         asked_to_stop: impl Fn() + 'static,
     ) -> Self {
         let rt = &executor.rt;
@@ -89,6 +92,7 @@ impl ControlHandler {
             rebuild_ended: Notify::new(rt),
             replacing: Cell::new(false),
             archives: archives.clone(),
+            mount,
             asked_to_stop: Box::new(asked_to_stop),
         }));
         handler.publish();
@@ -458,6 +462,7 @@ impl ControlHandler {
             uptime_s: self.0.rt.now().since(self.0.started).0 as f64 / 1e9,
             store: self.0.disk.stats(),
             nbd: NbdStats::collect(self.0.connections.metrics(), counts.unwrap_or_default()),
+            mount: self.0.mount.as_ref().map(MountStats::of),
         }
     }
 

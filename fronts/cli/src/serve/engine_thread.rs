@@ -7,6 +7,7 @@
 use super::archive::{ArchivePlan, Archives};
 use super::control_handler::{ControlHandler, Front};
 use super::mailbox::{Mailbox, Message};
+use super::mount::{Mountpoint, time_of_day};
 use crate::cli::Members;
 use crate::opening;
 use std::cell::Cell;
@@ -16,6 +17,8 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions};
+use tonearm_fs::Fs;
+use tonearm_fuse::{FuseServer, Requests};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_store::Executor;
@@ -40,14 +43,18 @@ pub struct Setup {
     pub front: Front,
     /// The archive, if there is one from the start.
     pub archive: Option<ArchivePlan>,
+    /// The file system is to be mounted.
+    pub mounts: bool,
 }
 
 /// An event for the main thread.
 pub enum Event {
-    /// The store is open.
-    Ready(Mailbox),
+    /// The store is open, and the file system if it is to be mounted.
+    Ready(Mailbox, Option<Mountpoint>),
     /// The engine thread has ended.
     Ended(anyhow::Result<()>),
+    /// The mount has ended.
+    Unmounted(std::io::Result<()>),
     /// A signal has come.
     Signal(i32),
     /// A client of the control socket has asked for the end.
@@ -98,19 +105,49 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     if let Some(plan) = setup.archive.clone() {
         archives.start(plan)?;
     }
-    let control = ControlHandler::new(&executor, setup, &disk, &connections, &archives, stop);
+    let (mount, mountpoint) = match setup.mounts {
+        true => open_files(&executor, &disk).map(|(server, point)| (Some(server), Some(point)))?,
+        false => (None, None),
+    };
+    let control = ControlHandler::new(
+        &executor,
+        setup,
+        &disk,
+        &connections,
+        &archives,
+        mount.clone(),
+        stop,
+    );
     let (bell, sender) = executor.handle.add_event()?;
     let (mailbox, messages) = Mailbox::new(sender);
-    let _ = events.send(Event::Ready(mailbox));
+    let _ = events.send(Event::Ready(mailbox, mountpoint));
     let serving = Serving {
         executor: executor.clone(),
         files: FileServer::new(rt, pool, &disk),
         disk,
         connections,
         archives,
+        mount,
         control,
     };
     rt.block_on(serving.until_stopped(bell, messages))
+}
+
+/// Opens the file system, and serves what comes to its mount.
+fn open_files(executor: &Executor, disk: &Disk) -> anyhow::Result<(FuseServer, Mountpoint)> {
+    let Executor { rt, handle, pool } = executor;
+    let opening = {
+        let (disk, rt) = (disk.clone(), rt.clone());
+        async move { Fs::open(&disk, &rt, time_of_day).await }
+    };
+    let fs = rt.block_on(opening)?;
+    let (bell, sender) = handle.add_event()?;
+    let (requests, incoming) = Requests::new(move || sender.notify());
+    let point = Mountpoint {
+        requests,
+        block_size: disk.block_size(),
+    };
+    Ok((FuseServer::start(&fs, rt, pool, bell, incoming), point))
 }
 
 fn report_recovery(disk: &Disk) {
@@ -162,6 +199,7 @@ struct Serving {
     files: FileServer,
     connections: Connections,
     archives: Archives,
+    mount: Option<FuseServer>,
     control: ControlHandler,
 }
 
@@ -202,6 +240,11 @@ impl Serving {
             report::note("programs that use files of the store did not end in time");
         }
         self.connections.shutdown(GRACE).await;
+        if let Some(mount) = &self.mount
+            && !mount.shut_down(GRACE).await
+        {
+            report::note("requests of the mount did not end in time");
+        }
         // The archiver gets what is durable.
         let archived = match self.disk.flush().await {
             Ok(()) => self.archives.stop().await.map(|_| ()),

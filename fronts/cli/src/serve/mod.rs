@@ -3,7 +3,8 @@
 //! ```text
 //! nbd accept/handshake threads --+
 //! control threads, files thread -+--> mailbox --> engine thread: ring, store, connections
-//! metrics thread ----------------+
+//! metrics thread ----------------+            |
+//! threads of the mount --> queue of requests -+
 //! main thread: signals, --run, the order of start and stop
 //! ```
 //!
@@ -19,5 +20,6 @@ pub mod control_socket;
 pub mod engine_thread;
 pub mod mailbox;
 pub mod metrics;
+pub mod mount;
 pub mod socket_file;
 pub mod uri;

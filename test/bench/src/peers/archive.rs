@@ -4,6 +4,7 @@
 use crate::recorder::workload;
 use crate::sample::{Bench, Sample};
 use crate::server::{Kind, Server};
+use crate::traffic::{Rates, Traffic};
 use crate::workload::Workload;
 use anyhow::{Context, bail};
 use rustix::fs::Advice;
@@ -38,6 +39,8 @@ pub struct Pair {
     pub without: Sample,
     /// With one, whose base is complete.
     pub with: Sample,
+    /// Without one, beside a program that reads and writes as many bytes.
+    pub beside_traffic: Sample,
     /// MiB of changes that were archived during the sample.
     pub archived_mib: f64,
     /// MiB of objects that were put meanwhile.
@@ -54,6 +57,11 @@ impl Pair {
         self.with.rate / self.without.rate
     }
 
+    /// Rate beside the traffic of an archive by that without.
+    pub fn traffic_ratio(&self) -> f64 {
+        self.beside_traffic.rate / self.without.rate
+    }
+
     /// MiB that are archived for each second of processor time: of what the server used more for each request than without
     /// an archive. None when nothing was archived or it did not use more.
     pub fn mib_per_cpu_second(&self) -> Option<f64> {
@@ -64,11 +72,13 @@ impl Pair {
     /// The lines that a run prints for this pair.
     pub fn lines(&self, round: usize, rounds: usize) -> String {
         format!(
-            "{}\n{}\n{NAME} {}: {:.3}, {:.1} MiB archived ({:.1} MiB put), {} MiB per CPU second, {} commits behind, {} gaps",
+            "{}\n{}\n{}\n{NAME} {}: {:.3}, beside its traffic {:.3}, {:.1} MiB archived ({:.1} MiB put), {} MiB per CPU second, {} commits behind, {} gaps",
             self.without.line(round, rounds),
             self.with.line(round, rounds),
+            self.beside_traffic.line(round, rounds),
             self.with.workload,
             self.ratio(),
+            self.traffic_ratio(),
             self.archived_mib,
             self.put_mib,
             self.mib_per_cpu_second()
@@ -121,9 +131,19 @@ pub fn measure(bench: &Bench, name: &str, round: usize) -> anyhow::Result<Pair> 
     let more = |name: &str| -> anyhow::Result<f64> {
         Ok((number(&after, name)? - number(&before, name)?) as f64 / (1 << 20) as f64)
     };
+    let (archived_mib, put_mib) = (more("raw_bytes")?, more("stored_bytes")?);
+    let each_second = |mib: f64| (mib * f64::from(1 << 20)) as u64 / bench.seconds;
+    let rates = Rates {
+        read: each_second(archived_mib),
+        written: each_second(put_mib),
+    };
+    let beside_traffic = bench.sample_beside(workload, Kind::Tonearm, round, || {
+        Traffic::start(bench, rates)
+    })?;
     Ok(Pair {
-        archived_mib: more("raw_bytes")?,
-        put_mib: more("stored_bytes")?,
+        beside_traffic,
+        archived_mib,
+        put_mib,
         lag_commits: number(&after, "lag_commits")?,
         gaps: number(&after, "gaps")?,
         without,

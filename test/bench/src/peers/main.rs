@@ -17,6 +17,7 @@ mod recovery;
 mod report;
 mod sample;
 mod server;
+mod traffic;
 mod workload;
 
 use anyhow::Context;

@@ -16,14 +16,14 @@ pub fn digest(bytes: &[u8]) -> Content {
 
 /// States of the volume by commit; those of an operation of several commits may be the one before or behind it.
 #[derive(Clone, Default)]
-pub struct Model(
+pub struct Model<C = Content>(
     /// The states by commit.
-    pub Rc<RefCell<BTreeMap<u64, Vec<Content>>>>,
+    pub Rc<RefCell<BTreeMap<u64, Vec<C>>>>,
     /// The last commit that is known to be durable.
     pub Rc<Cell<Lsn>>,
 );
 
-impl Model {
+impl<C: Clone + PartialEq> Model<C> {
     /// A copy that does not change with this one.
     pub fn copy(&self) -> Self {
         let states = self.0.borrow().clone();
@@ -40,7 +40,7 @@ impl Model {
     }
 
     /// An operation has made the commits behind `before` up to `after`.
-    pub fn note(&self, before: Lsn, after: Lsn, old: Content, new: Content) {
+    pub fn note(&self, before: Lsn, after: Lsn, old: C, new: C) {
         if after <= before {
             return;
         }
@@ -51,6 +51,27 @@ impl Model {
         states.insert(after.0, vec![new]);
     }
 
+    /// An opening has found this state. The last commits up to `last` may be its own: it frees what a unit had spilled.
+    /// What was known to be durable is there. Returns the last commit that was recovered.
+    ///
+    /// # Panics
+    /// When the store never had it, or commits that were durable are missing.
+    pub fn opened(&self, last: Lsn, found: C, durable: Lsn) -> Lsn {
+        let mut states = self.0.borrow_mut();
+        states.retain(|lsn, _| *lsn <= last.0);
+        let fits = |(_, states): &(&u64, &Vec<C>)| states.contains(&found);
+        let recovered = states.iter().rev().find(fits).map_or(0, |(lsn, _)| *lsn);
+        assert!(
+            recovered >= durable.0,
+            "recovery has commits up to {recovered}, and {durable} was durable; {last} is the last one"
+        );
+        states.retain(|lsn, _| *lsn <= recovered);
+        states.extend((recovered + 1..=last.0).map(|lsn| (lsn, vec![found.clone()])));
+        Lsn(recovered)
+    }
+}
+
+impl Model {
     /// Compares a state that was restored.
     ///
     /// # Panics
@@ -67,24 +88,5 @@ impl Model {
             "commit {lsn}: other blocks than there were: {:?}",
             states.iter().map(differences).collect::<Vec<_>>()
         );
-    }
-
-    /// An opening has found this state. The last commits up to `last` may be its own: it frees what a unit had spilled.
-    /// What was known to be durable is there. Returns the last commit that was recovered.
-    ///
-    /// # Panics
-    /// When the store never had it, or commits that were durable are missing.
-    pub fn opened(&self, last: Lsn, found: Content, durable: Lsn) -> Lsn {
-        let mut states = self.0.borrow_mut();
-        states.retain(|lsn, _| *lsn <= last.0);
-        let fits = |(_, states): &(&u64, &Vec<Content>)| states.contains(&found);
-        let recovered = states.iter().rev().find(fits).map_or(0, |(lsn, _)| *lsn);
-        assert!(
-            recovered >= durable.0,
-            "recovery has commits up to {recovered}, and {durable} was durable; {last} is the last one"
-        );
-        states.retain(|lsn, _| *lsn <= recovered);
-        states.extend((recovered + 1..=last.0).map(|lsn| (lsn, vec![found.clone()])));
-        Lsn(recovered)
     }
 }

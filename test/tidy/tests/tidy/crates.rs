@@ -26,6 +26,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         &["base", "format", "rt", "layout", "engine"],
     ),
     ("disk/disk", &["base", "format", "rt", "layout", "engine"]),
+    (
+        "disk/fs",
+        &["base", "format", "rt", "layout", "engine", "disk"],
+    ),
     // `bucket` is where archives lie in the real world.
     ("disk/bucket", &["rt", "archive"]),
     // `store` chooses the real world for a store inside a program.
@@ -37,6 +41,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         ],
     ),
     ("fronts/nbd", &["base", "rt", "disk"]),
+    ("fronts/fuse", &["base", "rt", "fs"]),
     ("fronts/capi", &["base", "bucket", "disk", "store", "uring"]),
     ("fronts/sqlite", &["bucket", "store"]),
     ("fronts/terminal", &[]),
@@ -58,6 +63,8 @@ const MAY_NAME: &[(&str, &[&str])] = &[
             "bucket",
             "store",
             "nbd",
+            "fs",
+            "fuse",
             "terminal",
             "drive-file",
         ],
@@ -106,6 +113,7 @@ const OWN_LINTS: &[&str] = &[
     "disk/bucket",
     "disk/store",
     "fronts/nbd",
+    "fronts/fuse",
     "fronts/capi",
     "fronts/sqlite",
     "fronts/terminal",

@@ -11,6 +11,7 @@ const FORMATS: &[(&str, &[&str])] = &[
     ("volume", &["TNVOLUME", "512", "4096"]),
     ("members", &["1 MiB"]),
     ("lists", &["256", "40", "16", "2^40"]),
+    ("tree", &["TNTREE", "TNND", "TNFR", "128", "64", "19"]),
     (
         "segments",
         &["TASEGSUM", "TAMAP", "TACHKPNT", "96", "24", "32", "16"],

@@ -1,6 +1,6 @@
 //! The page of metrics, in the OpenMetrics text format that Prometheus reads.
 
-use crate::control::{CommandStats, NbdStats, ServerStats};
+use crate::control::{CommandStats, NbdStats, OperationStats, ServerStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -31,12 +31,16 @@ struct Page(ServerStats);
 /// One number of a command.
 type OfCommand = fn(&CommandStats) -> u64;
 
+/// One number of an operation of the mount.
+type OfOperation = fn(&OperationStats) -> u64;
+
 impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_numbers(&mut encoder)?;
         self.encode_times(&mut encoder)?;
         self.encode_commands(&mut encoder)?;
         self.encode_latencies(&mut encoder)?;
+        self.encode_operations(&mut encoder)?;
         let labels = [("version", self.0.version.as_str())];
         let mut build =
             encoder.encode_descriptor("build", "Version of the server", None, MetricType::Info)?;
@@ -147,6 +151,50 @@ impl Page {
             let mut encoder = family.encode_family(&labels)?;
             let sum = latency.sum_ns as f64 / 1e9;
             encoder.encode_histogram::<[(&str, &str); 0]>(sum, latency.count, &buckets, None)?;
+        }
+        Ok(())
+    }
+
+    fn encode_operations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let Some(mount) = &self.0.mount else {
+            return Ok(());
+        };
+        let families: [(&str, &str, Option<&Unit>, OfOperation); 3] = [
+            ("mount_operations", "Operations answered", None, |one| {
+                one.requests
+            }),
+            (
+                "mount_operation",
+                "Bytes of content in operations that succeeded",
+                Some(&Unit::Bytes),
+                |one| one.bytes,
+            ),
+            (
+                "mount_operation_errors",
+                "Operations answered with an error",
+                None,
+                |one| one.errors,
+            ),
+        ];
+        for (name, help, unit, value) in families {
+            let mut family = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
+            for operation in &mount.operations {
+                let labels = [("operation", operation.operation.as_str())];
+                let counter = ConstCounter::new(value(operation));
+                counter.encode(family.encode_family(&labels)?)?;
+            }
+        }
+        let help = "Time from the arrival of an operation to its answer";
+        let mut family = encoder.encode_descriptor(
+            "mount_operation",
+            help,
+            Some(&Unit::Seconds),
+            MetricType::Counter,
+        )?;
+        for operation in &mount.operations {
+            let labels = [("operation", operation.operation.as_str())];
+            let counter = ConstCounter::new(operation.time_ns as f64 / 1e9);
+            counter.encode(family.encode_family(&labels)?)?;
         }
         Ok(())
     }

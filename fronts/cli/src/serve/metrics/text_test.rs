@@ -1,5 +1,7 @@
 use super::render;
-use crate::control::{CommandStats, LatencyStats, NbdStats, ServerStats};
+use crate::control::{
+    CommandStats, LatencyStats, MountStats, NbdStats, OperationStats, ServerStats,
+};
 
 fn page() -> String {
     let store = tonearm_disk::StoreStats {
@@ -30,6 +32,15 @@ fn page() -> String {
         uptime_s: 2.5,
         store,
         nbd,
+        mount: Some(MountStats {
+            operations: vec![OperationStats {
+                operation: "write".into(),
+                requests: 5,
+                bytes: 8192,
+                errors: 2,
+                time_ns: 1_500_000_000,
+            }],
+        }),
     };
     render(&stats).expect("text")
 }
@@ -47,6 +58,10 @@ fn values_are_there_with_units_and_labels() {
         "tonearm_nbd_request_latency_seconds_bucket{le=\"0.001\",command=\"write\"} 2",
         "tonearm_nbd_request_latency_seconds_bucket{le=\"+Inf\",command=\"write\"} 3",
         "tonearm_nbd_request_latency_seconds_count{command=\"write\"} 3",
+        "tonearm_mount_operations_total{operation=\"write\"} 5",
+        "tonearm_mount_operation_bytes_total{operation=\"write\"} 8192",
+        "tonearm_mount_operation_errors_total{operation=\"write\"} 2",
+        "tonearm_mount_operation_seconds_total{operation=\"write\"} 1.5",
         "tonearm_build_info{version=\"1\"} 1",
     ] {
         assert!(

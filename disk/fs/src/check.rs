@@ -1,0 +1,367 @@
+//! Verifies a file system. After a crash nothing has to be mended, so what it finds is damage.
+
+use crate::error::FsError;
+use crate::fs::{DIRECTORY, REGULAR, SYMLINK, TYPE};
+use crate::meta::{Meta, Number, Stop, first_key, hash};
+use crate::tree::Key;
+use std::collections::{BTreeMap, BTreeSet};
+use tonearm_disk::{Disk, ListId};
+use tonearm_format::{DirEntry, FileExtent, Inode, ROOT_INO, Xattr, item};
+
+/// Items that are looked at together.
+const ITEMS: usize = 4096;
+/// Pages of the tree that are verified together.
+const STEPS: usize = 64;
+/// Most problems that are reported.
+const PROBLEMS_MAX: usize = 100;
+
+/// What a file system consists of.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct FsReport {
+    /// Inodes, directories among them.
+    pub inodes: u64,
+    /// Directories.
+    pub directories: u64,
+    /// Files without a name, which the next opening for writing deletes.
+    pub orphans: u64,
+    /// Blocks of data.
+    pub blocks: u64,
+    /// Pages of the tree that are in use.
+    pub pages: u64,
+    /// The number that the next file gets.
+    pub next_ino: u64,
+    /// The problems, up to a hundred sentences.
+    pub problems: Vec<String>,
+}
+
+impl FsReport {
+    fn problem(&mut self, text: String) {
+        if self.problems.len() < PROBLEMS_MAX {
+            self.problems.push(text);
+        }
+    }
+}
+
+/// What is known of a file.
+#[derive(Default)]
+struct Known {
+    /// None when only names tell of it.
+    inode: Option<(u32, u32)>,
+    /// Names of it.
+    names: u32,
+    /// Of a directory: its subdirectories.
+    subdirectories: u32,
+    /// Of a directory: the directory that its inode names, and the one that has its name.
+    parents: (u64, u64),
+}
+
+/// The file whose items are being read.
+struct Current {
+    ino: u64,
+    inode: Inode,
+    entries: u64,
+    target_bytes: u64,
+    blocks: Vec<u64>,
+    /// The first block of the file behind its extents so far.
+    next: u64,
+}
+
+struct Checker<'a> {
+    disk: &'a Disk,
+    hash_key: (u64, u64),
+    report: FsReport,
+    files: BTreeMap<u64, Known>,
+    orphans: BTreeSet<u64>,
+    current: Option<Current>,
+}
+
+/// Verifies the tree of a store, its files, directories and accounting. Nothing may be committed meanwhile. `None` when the
+/// store has no file system. Takes some 50 bytes of memory for each file.
+///
+/// # Errors
+/// When a page cannot be read; damage is in the report.
+pub async fn check(disk: &Disk) -> Result<Option<FsReport>, FsError> {
+    if !disk.has_tree() {
+        return Ok(None);
+    }
+    let mut checker = Checker {
+        disk,
+        hash_key: (0, 0),
+        report: FsReport::default(),
+        files: BTreeMap::new(),
+        orphans: BTreeSet::new(),
+        current: None,
+    };
+    match checker.run().await {
+        Err(FsError::Damaged(text)) => checker.report.problem(text),
+        ended => ended?,
+    }
+    Ok(Some(checker.report))
+}
+
+impl Checker<'_> {
+    async fn look<T>(
+        &self,
+        look: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop>,
+    ) -> Result<T, FsError> {
+        crate::fs::look(self.disk, self.hash_key, look).await
+    }
+
+    async fn run(&mut self) -> Result<(), FsError> {
+        let mut check = self.look(|meta| meta.begin_check()).await?;
+        loop {
+            let check = &mut check;
+            let done = self.look(|meta| meta.check_pages(check, STEPS)).await?;
+            if done {
+                break;
+            }
+        }
+        let pages = check.report();
+        self.report.pages = 1 + pages.inner + pages.leaves;
+        self.hash_key = self
+            .look(|meta| {
+                Ok((
+                    meta.number(Number::HashKey)?,
+                    meta.number(Number::HashKey1)?,
+                ))
+            })
+            .await?;
+        let mut from = first_key(0);
+        loop {
+            let items = self
+                .look(|meta| {
+                    let mut items = Vec::new();
+                    meta.scan(from, |key, value| {
+                        items.push((key, value.to_vec()));
+                        items.len() < ITEMS
+                    })?;
+                    Ok(items)
+                })
+                .await?;
+            let Some((last, _)) = items.last() else { break };
+            from = Key {
+                at: last.at.wrapping_add(1),
+                ..*last
+            };
+            if from.at == 0 {
+                from.kind += 1;
+            }
+            for (key, value) in items {
+                self.item(key, &value).await?;
+            }
+        }
+        self.end_file().await?;
+        self.compare().await
+    }
+
+    async fn item(&mut self, key: Key, value: &[u8]) -> Result<(), FsError> {
+        if (key.ino, key.kind) == (0, item::ORPHAN) {
+            // A file of which a part is being cut off has its size there.
+            if value.is_empty() {
+                self.orphans.insert(key.at);
+            }
+            return Ok(());
+        }
+        if key.kind == item::INODE {
+            self.end_file().await?;
+            let inode = Inode::decode(value).map_err(|error| named(key.ino, &error))?;
+            self.begin_file(key.ino, inode);
+            return Ok(());
+        }
+        match self.current.as_ref().map(|current| current.ino) {
+            Some(ino) if ino == key.ino => self
+                .part(key, value)
+                .map_err(|error| named(key.ino, &error)),
+            _ => {
+                self.report
+                    .problem(format!("inode {} has items and is not there", key.ino));
+                Ok(())
+            }
+        }
+    }
+
+    fn begin_file(&mut self, ino: u64, inode: Inode) {
+        self.report.inodes += 1;
+        let known = self.files.entry(ino).or_default();
+        known.inode = Some((inode.mode, inode.nlink));
+        if inode.mode & TYPE == DIRECTORY {
+            self.report.directories += 1;
+            known.parents.0 = inode.parent;
+        }
+        self.current = Some(Current {
+            ino,
+            inode,
+            entries: 0,
+            target_bytes: 0,
+            blocks: Vec::new(),
+            next: 0,
+        });
+    }
+
+    /// An item of the current file.
+    fn part(&mut self, key: Key, value: &[u8]) -> Result<(), tonearm_format::FormatError> {
+        let Some(current) = &mut self.current else {
+            return Ok(());
+        };
+        let ino = current.ino;
+        let kind = current.inode.mode & TYPE;
+        let belongs = match key.kind {
+            item::XATTR => {
+                Xattr::decode(value)?;
+                true
+            }
+            item::TARGET => {
+                current.target_bytes += value.len() as u64;
+                kind == SYMLINK
+            }
+            item::ENTRY => {
+                let entry = DirEntry::decode(value)?;
+                current.entries += 1;
+                let known = self.files.entry(entry.ino).or_default();
+                known.names += 1;
+                if u32::from(entry.kind) << 12 == DIRECTORY {
+                    known.parents.1 = ino;
+                    self.files.entry(ino).or_default().subdirectories += 1;
+                }
+                if key.at & !0xff != hash(self.hash_key, &entry.name) {
+                    let name = String::from_utf8_lossy(&entry.name);
+                    self.report
+                        .problem(format!("{name:?} of directory {ino} is in the wrong place"));
+                }
+                kind == DIRECTORY
+            }
+            item::EXTENT => {
+                let extent = FileExtent::decode(value)?;
+                if key.at < current.next {
+                    self.report
+                        .problem(format!("inode {ino} has block {} twice", key.at));
+                }
+                current.next = key.at + u64::from(extent.count);
+                current
+                    .blocks
+                    .extend(extent.block..extent.block + u64::from(extent.count));
+                kind == REGULAR
+            }
+            _ => false,
+        };
+        if !belongs {
+            let kind = key.kind;
+            self.report.problem(format!(
+                "inode {ino} has an item of kind {kind}, which its type has not"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Compares the items of the current file with its inode, and its blocks with its list.
+    async fn end_file(&mut self) -> Result<(), FsError> {
+        let Some(mut current) = self.current.take() else {
+            return Ok(());
+        };
+        let (ino, inode) = (current.ino, &current.inode);
+        let kind = inode.mode & TYPE;
+        let size = match kind {
+            DIRECTORY => Some(current.entries),
+            SYMLINK => Some(current.target_bytes),
+            _ => None,
+        };
+        if let Some(size) = size.filter(|size| *size != inode.size) {
+            let says = inode.size;
+            self.report.problem(format!(
+                "inode {ino} says that its size is {says}, and it is {size}"
+            ));
+        }
+        let count = current.blocks.len() as u64;
+        self.report.blocks += count;
+        if count != inode.blocks {
+            let says = inode.blocks;
+            self.report.problem(format!(
+                "inode {ino} says to have {says} blocks, and it has {count}"
+            ));
+        }
+        let mut listed = match inode.list {
+            0 => Vec::new(),
+            list => match self.disk.list_blocks(ListId(list)).await {
+                Ok(blocks) => blocks.into_iter().map(|block| block.0).collect(),
+                Err(error) => {
+                    self.report.problem(format!("inode {ino}: {error}"));
+                    return Ok(());
+                }
+            },
+        };
+        listed.sort_unstable();
+        current.blocks.sort_unstable();
+        if listed != current.blocks {
+            let list = inode.list;
+            self.report.problem(format!(
+                "the blocks of inode {ino} are not those of its list {list}"
+            ));
+        }
+        Ok(())
+    }
+
+    /// Compares names with inodes, and the counts of the header.
+    async fn compare(&mut self) -> Result<(), FsError> {
+        let files = std::mem::take(&mut self.files);
+        for (ino, known) in &files {
+            let Some((mode, nlink)) = known.inode else {
+                self.report
+                    .problem(format!("inode {ino} has a name and is not there"));
+                continue;
+            };
+            let is_directory = mode & TYPE == DIRECTORY;
+            let own = u32::from(*ino == ROOT_INO);
+            let links = match is_directory {
+                true if known.names + own == 0 => 0,
+                true => 2 + known.subdirectories,
+                false => known.names,
+            };
+            if links != nlink {
+                self.report.problem(format!(
+                    "inode {ino} says to have {nlink} links, and it has {links}"
+                ));
+            }
+            if is_directory && known.names > 1 - own {
+                self.report
+                    .problem(format!("directory {ino} has several names"));
+            }
+            if is_directory && known.names == 1 && known.parents.0 != known.parents.1 {
+                let (says, is) = known.parents;
+                self.report.problem(format!(
+                    "directory {ino} says to be in {says}, and it is in {is}"
+                ));
+            }
+            match (nlink == 0, self.orphans.contains(ino)) {
+                (true, true) => self.report.orphans += 1,
+                (true, false) => self
+                    .report
+                    .problem(format!("inode {ino} has no name and is no orphan")),
+                (false, true) => self
+                    .report
+                    .problem(format!("inode {ino} is an orphan and has a name")),
+                (false, false) => {}
+            }
+        }
+        let next = self.look(|meta| meta.number(Number::NextIno)).await?;
+        self.report.next_ino = next;
+        if files.keys().next_back().is_some_and(|last| *last >= next) {
+            self.report.problem(format!(
+                "the next inode is to be {next}, and there is a later one"
+            ));
+        }
+        let counts = self
+            .look(|meta| Ok((meta.number(Number::Inodes)?, meta.number(Number::Blocks)?)))
+            .await?;
+        let found = (self.report.inodes, self.report.blocks);
+        if counts != found {
+            let text =
+                format!("the tree counts {counts:?} inodes and blocks, and it has {found:?}");
+            self.report.problem(text);
+        }
+        Ok(())
+    }
+}
+
+fn named(ino: u64, error: &tonearm_format::FormatError) -> FsError {
+    FsError::Damaged(format!("inode {ino}: {error}"))
+}

@@ -1,0 +1,525 @@
+//! The content of files.
+
+use crate::attrs::{SetAttr, check_regular};
+use crate::error::FsError;
+use crate::fs::{Attr, Fs};
+use crate::meta::{Meta, Number, Stop, orphan_key};
+use crate::orphans::FREED_MAX;
+use std::ops::Range;
+use tonearm_disk::{Aru, BlockId, ListId, Piece};
+use tonearm_format::{FileExtent, Inode};
+
+/// Largest size of a file, in bytes. Kernels take offsets as signed numbers.
+const SIZE_MAX: u64 = i64::MAX as u64;
+/// Most blocks that one unit takes for a preallocation.
+const ALLOCATED_MAX: u64 = 4096;
+/// Most bytes that a copy within the store reads at a time.
+const COPY_BYTES: u64 = 1 << 20;
+
+/// What [`Fs::allocate`] does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Allocate {
+    /// Takes space, and enlarges the file.
+    Grow,
+    /// Takes space.
+    KeepSize,
+    /// Gives space back. The range reads as zeroes.
+    Punch,
+    /// Makes the range zeroes that have space, and enlarges the file.
+    Zero,
+    /// Makes the range zeroes that have space.
+    ZeroKeepSize,
+}
+
+/// What [`Fs::seek`] looks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seek {
+    /// Bytes that have space.
+    Data,
+    /// Bytes that have none; the end of the file is one.
+    Hole,
+}
+
+/// Adjacent blocks of a file, and where they are; `None` for a hole.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    at: u64,
+    count: u64,
+    block: Option<u64>,
+}
+
+impl Meta<'_, '_> {
+    /// The blocks `range` of a file, in order and without a gap.
+    fn runs(&mut self, ino: u64, range: Range<u64>) -> Result<Vec<Run>, Stop> {
+        let (mut runs, mut next) = (Vec::new(), range.start);
+        let hole = |at: u64, end: u64| Run {
+            at,
+            count: end - at,
+            block: None,
+        };
+        self.extents(ino, range.start, |at, extent| {
+            if at >= range.end {
+                return false;
+            }
+            if at > next {
+                runs.push(hole(next, at));
+                next = at;
+            }
+            let end = (at + u64::from(extent.count)).min(range.end);
+            if end > next {
+                let block = Some(extent.block + (next - at));
+                runs.push(Run {
+                    at: next,
+                    count: end - next,
+                    block,
+                });
+                next = end;
+            }
+            true
+        })?;
+        if next < range.end {
+            runs.push(hole(next, range.end));
+        }
+        Ok(runs)
+    }
+
+    /// A regular file's inode.
+    fn file(&mut self, ino: u64) -> Result<Inode, Stop> {
+        let inode = self.inode(ino)?;
+        check_regular(inode.mode)?;
+        Ok(inode)
+    }
+}
+
+/// Blocks that a unit has taken for a file.
+#[derive(Default, Clone)]
+struct Taken {
+    /// The file's list, if it had none before.
+    list: Option<u64>,
+    extents: Vec<(u64, FileExtent)>,
+    blocks: u64,
+}
+
+impl Taken {
+    /// Notes block `at` of the file.
+    fn add(&mut self, at: u64, block: u64) {
+        self.blocks += 1;
+        if let Some((first, extent)) = self.extents.last_mut()
+            && *first + u64::from(extent.count) == at
+            && extent.block + u64::from(extent.count) == block
+        {
+            extent.count += 1;
+            return;
+        }
+        self.extents.push((at, FileExtent { block, count: 1 }));
+    }
+
+    /// Gives them to the file.
+    fn put(&self, meta: &mut Meta, ino: u64, inode: &mut Inode) -> Result<(), Stop> {
+        if let Some(list) = self.list {
+            inode.list = list;
+        }
+        for (at, extent) in &self.extents {
+            meta.put_extent(ino, *at, *extent)?;
+        }
+        inode.blocks += self.blocks;
+        if self.blocks > 0 {
+            meta.add(Number::Blocks, self.blocks as i64)?;
+        }
+        Ok(())
+    }
+}
+
+impl Fs {
+    /// Reads up to `len` bytes at `offset`, fewer at the end of the file.
+    ///
+    /// # Errors
+    /// When it is no regular file, or its blocks cannot be read.
+    pub async fn read(&self, ino: u64, offset: u64, len: u64) -> Result<Vec<Piece>, FsError> {
+        let used = self.take(ino);
+        let shared = used.shared().await;
+        let block = self.block();
+        let (end, runs) = self
+            .look(|meta| {
+                let size = meta.file(ino)?.size;
+                let end = offset.saturating_add(len).min(size).max(offset);
+                let runs = meta.runs(ino, offset / block..end.div_ceil(block))?;
+                Ok((end, runs))
+            })
+            .await?;
+        let mut pieces = Vec::with_capacity(runs.len());
+        for run in runs {
+            let first = (run.at * block).max(offset);
+            let stop = ((run.at + run.count) * block).min(end);
+            if first >= stop {
+                continue;
+            }
+            match run.block {
+                Some(at) => {
+                    let from = at * block + (first - run.at * block);
+                    pieces.extend(self.disk().read_blocks(from, stop - first).await?);
+                }
+                None => pieces.push(Piece::Zero((stop - first) as usize)),
+            }
+        }
+        drop((shared, used));
+        Ok(pieces)
+    }
+
+    /// Writes `data` at `offset`, in one unit. The file grows as needed, with a hole if `offset` is behind its end.
+    ///
+    /// # Errors
+    /// When it is no regular file, would become too large, or the store is full.
+    pub async fn write(&self, ino: u64, offset: u64, data: &[u8]) -> Result<(), FsError> {
+        let end = offset
+            .checked_add(data.len() as u64)
+            .filter(|end| *end <= SIZE_MAX);
+        let end = end.ok_or(FsError::TooLarge)?;
+        if data.is_empty() {
+            return Ok(());
+        }
+        let used = self.take(ino);
+        let alone = used.alone().await;
+        let block = self.block();
+        let range = offset / block..end.div_ceil(block);
+        let mut unit = self.disk().begin();
+        let (runs, taken) = self.take_blocks(&mut unit, ino, range).await?;
+        for run in &runs {
+            let first = (run.at * block).max(offset);
+            let stop = ((run.at + run.count) * block).min(end);
+            let part = &data[(first - offset) as usize..(stop - offset) as usize];
+            let at = run.block.expect("each run has blocks");
+            unit.write_blocks(at * block + (first - run.at * block), part)
+                .await?;
+        }
+        let now = self.now();
+        let (_, lsn) = self
+            .end(unit, move |meta| {
+                let mut inode = meta.inode(ino)?;
+                taken.put(meta, ino, &mut inode)?;
+                inode.size = inode.size.max(end);
+                (inode.mtime, inode.ctime) = (now, now);
+                meta.put_inode(ino, &inode)
+            })
+            .await?
+            .ok_or(FsError::Invalid("the file was changed"))?;
+        used.note(lsn);
+        drop(alone);
+        Ok(())
+    }
+
+    /// Takes blocks for the holes of `range`. Returns where all blocks of the range are.
+    async fn take_blocks(
+        &self,
+        unit: &mut Aru,
+        ino: u64,
+        range: Range<u64>,
+    ) -> Result<(Vec<Run>, Taken), FsError> {
+        let (inode, runs, before) = self
+            .look(|meta| {
+                let inode = meta.file(ino)?;
+                let before = meta.extent_before(ino, range.start)?;
+                Ok((inode, meta.runs(ino, range.clone())?, before))
+            })
+            .await?;
+        let mut taken = Taken::default();
+        let mut list = ListId(inode.list);
+        if inode.list == 0 && runs.iter().any(|run| run.block.is_none()) {
+            list = unit.new_list().await?;
+            taken.list = Some(list.0);
+        }
+        // The order of the list is that of the file, so that its blocks are placed side by side.
+        let mut last = before.map(|(at, extent)| {
+            let count = u64::from(extent.count).min(range.start - at);
+            BlockId(extent.block + count - 1)
+        });
+        let mut placed = Vec::with_capacity(runs.len());
+        for run in runs {
+            if let Some(block) = run.block {
+                last = Some(BlockId(block + run.count - 1));
+                placed.push(run);
+                continue;
+            }
+            for at in run.at..run.at + run.count {
+                let block = unit.new_block(list, last).await?;
+                last = Some(block);
+                taken.add(at, block.0);
+                match placed.last_mut() {
+                    Some(Run {
+                        at: first,
+                        count,
+                        block: Some(start),
+                    }) if *first + *count == at && *start + *count == block.0 => {
+                        *count += 1;
+                    }
+                    _ => placed.push(Run {
+                        at,
+                        count: 1,
+                        block: Some(block.0),
+                    }),
+                }
+            }
+        }
+        Ok((placed, taken))
+    }
+
+    /// Sets the size of a file, and the other attributes of `set`, at once.
+    pub(crate) async fn set_size(
+        &self,
+        ino: u64,
+        size: u64,
+        set: SetAttr,
+    ) -> Result<Attr, FsError> {
+        if size > SIZE_MAX {
+            return Err(FsError::TooLarge);
+        }
+        let used = self.take(ino);
+        let alone = used.alone().await;
+        let block = self.block();
+        let (first, stays) = (size.div_ceil(block), size % block);
+        let (inode, tail, cut) = self
+            .look(|meta| {
+                let inode = meta.file(ino)?;
+                let tail = meta.runs(ino, size / block..first)?;
+                let cut = match inode.size > size || inode.blocks > 0 {
+                    true => meta.last_blocks(ino, first, FREED_MAX + 1)?,
+                    false => None,
+                };
+                Ok((inode, tail, cut))
+            })
+            .await?;
+        let mut unit = self.disk().begin();
+        if size < inode.size
+            && let Some(at) = tail.first().and_then(|run| run.block)
+        {
+            // What is behind the end must read as zeroes when the file grows again.
+            let zeroes = vec![0; (block - stays) as usize];
+            unit.write_blocks(at * block + stays, &zeroes).await?;
+        }
+        let (mut freed, mut is_large) = (None, false);
+        if let Some((from, blocks)) = cut {
+            is_large = blocks.len() as u64 > FREED_MAX;
+            if blocks.len() as u64 == inode.blocks && !is_large {
+                unit.delete_list(ListId(inode.list)).await?;
+                freed = Some((from, inode.blocks));
+            } else if !is_large {
+                for block in &blocks {
+                    unit.delete_block(BlockId(*block)).await?;
+                }
+                freed = Some((from, blocks.len() as u64));
+            }
+        }
+        let now = self.now();
+        let (attr, lsn) = self
+            .end(unit, move |meta| {
+                if let Some((from, count)) = freed {
+                    meta.cut(ino, from, u64::MAX, count)?;
+                }
+                let mut inode = meta.inode(ino)?;
+                if inode.blocks == 0 {
+                    inode.list = 0;
+                }
+                if is_large {
+                    // The rest is done behind this unit, at the next opening if need be.
+                    meta.put(orphan_key(ino), &size.to_le_bytes())?;
+                }
+                inode.size = size;
+                set.apply(&mut inode, now);
+                meta.put_inode(ino, &inode)?;
+                Ok(Attr { ino, inode })
+            })
+            .await?
+            .ok_or(FsError::Invalid("the file was changed"))?;
+        used.note(lsn);
+        if is_large {
+            self.finish_cut(ino, size).await?;
+        }
+        drop(alone);
+        Ok(attr)
+    }
+
+    /// Takes or gives back space of a range.
+    ///
+    /// # Errors
+    /// When it is no regular file, the range is empty or too large, or the store is full. Then a part of the range may be done.
+    pub async fn allocate(
+        &self,
+        ino: u64,
+        offset: u64,
+        len: u64,
+        how: Allocate,
+    ) -> Result<(), FsError> {
+        let end = offset.checked_add(len).filter(|end| *end <= SIZE_MAX);
+        let end = end.ok_or(FsError::TooLarge)?;
+        if len == 0 {
+            return Err(FsError::Invalid("the range is empty"));
+        }
+        let used = self.take(ino);
+        let alone = used.alone().await;
+        if matches!(
+            how,
+            Allocate::Punch | Allocate::Zero | Allocate::ZeroKeepSize
+        ) {
+            self.punch(ino, offset, end).await?;
+        }
+        if how != Allocate::Punch {
+            self.fill(ino, offset, end).await?;
+        }
+        let (now, grows) = (self.now(), matches!(how, Allocate::Grow | Allocate::Zero));
+        let (_, lsn) = self
+            .change(move |meta| {
+                let mut inode = meta.file(ino)?;
+                if grows {
+                    inode.size = inode.size.max(end);
+                }
+                (inode.mtime, inode.ctime) = (now, now);
+                meta.put_inode(ino, &inode)
+            })
+            .await?;
+        used.note(lsn);
+        drop(alone);
+        Ok(())
+    }
+
+    /// Takes blocks for the holes of a range, in units of some thousand blocks.
+    async fn fill(&self, ino: u64, offset: u64, end: u64) -> Result<(), FsError> {
+        let block = self.block();
+        let (mut at, stop) = (offset / block, end.div_ceil(block));
+        while at < stop {
+            let to = stop.min(at + ALLOCATED_MAX);
+            let mut unit = self.disk().begin();
+            let (_, taken) = self.take_blocks(&mut unit, ino, at..to).await?;
+            if taken.blocks > 0 {
+                let ended = self.end(unit, move |meta| {
+                    let mut inode = meta.inode(ino)?;
+                    taken.put(meta, ino, &mut inode)?;
+                    meta.put_inode(ino, &inode)
+                });
+                ended
+                    .await?
+                    .ok_or(FsError::Invalid("the file was changed"))?;
+            }
+            at = to;
+        }
+        Ok(())
+    }
+
+    /// Makes a range a hole, but for the parts of blocks at its edges, which become zeroes.
+    async fn punch(&self, ino: u64, offset: u64, end: u64) -> Result<(), FsError> {
+        let block = self.block();
+        let whole = offset.div_ceil(block)..end / block;
+        let mut unit = self.disk().begin();
+        let edges = match whole.start <= whole.end {
+            true => [offset..whole.start * block, whole.end * block..end],
+            false => [offset..end, end..end],
+        };
+        for edge in edges {
+            if edge.is_empty() {
+                continue;
+            }
+            let index = edge.start / block;
+            let runs = self.look(|meta| meta.runs(ino, index..index + 1)).await?;
+            if let Some(at) = runs.first().and_then(|run| run.block) {
+                let zeroes = vec![0; (edge.end - edge.start) as usize];
+                let from = at * block + edge.start % block;
+                unit.write_blocks(from, &zeroes).await?;
+            }
+        }
+        let mut first = whole.start;
+        loop {
+            // A unit frees some of the blocks, and the next one goes on behind them.
+            let runs = match first < whole.end {
+                true => self.look(|meta| meta.runs(ino, first..whole.end)).await?,
+                false => Vec::new(),
+            };
+            let (mut freed, mut stop) = (Vec::new(), whole.end);
+            for run in &runs {
+                let Some(at) = run.block else { continue };
+                let count = run.count.min(FREED_MAX - freed.len() as u64);
+                freed.extend(at..at + count);
+                if count < run.count || freed.len() as u64 == FREED_MAX {
+                    stop = run.at + count;
+                    break;
+                }
+            }
+            for block in &freed {
+                unit.delete_block(BlockId(*block)).await?;
+            }
+            let count = freed.len() as u64;
+            let ended = self.end(unit, move |meta| match count {
+                0 => Ok(()),
+                count => meta.cut(ino, first, stop, count),
+            });
+            ended
+                .await?
+                .ok_or(FsError::Invalid("the file was changed"))?;
+            if stop >= whole.end {
+                return Ok(());
+            }
+            first = stop;
+            unit = self.disk().begin();
+        }
+    }
+
+    /// The next byte from `offset` on that has space, or has none.
+    ///
+    /// # Errors
+    /// When there is none, or `offset` is behind the end.
+    pub async fn seek(&self, ino: u64, offset: u64, what: Seek) -> Result<u64, FsError> {
+        let block = self.block();
+        self.look(|meta| {
+            let size = meta.file(ino)?.size;
+            if offset >= size {
+                return Err(FsError::NothingBehind.into());
+            }
+            let end = size.div_ceil(block);
+            let (mut next, mut found) = (offset / block, None);
+            meta.extents(ino, next, |at, extent| {
+                let stop = at + u64::from(extent.count);
+                match what {
+                    Seek::Data => found = Some(at.max(next)),
+                    Seek::Hole if at > next => found = Some(next),
+                    Seek::Hole => next = stop,
+                }
+                found.is_none() && next < end
+            })?;
+            match (found, what) {
+                (Some(at), _) if at < end => Ok((at * block).max(offset)),
+                (None, Seek::Hole) => Ok((next * block).max(offset).min(size)),
+                (Some(_), Seek::Hole) => Ok(size),
+                (_, Seek::Data) => Err(FsError::NothingBehind.into()),
+            }
+        })
+        .await
+    }
+
+    /// Copies bytes from one file to another. Each MiB is a unit. Returns how many there were to copy.
+    ///
+    /// # Errors
+    /// As for a read and a write. Then a part may be copied.
+    pub async fn copy(&self, from: (u64, u64), to: (u64, u64), len: u64) -> Result<u64, FsError> {
+        let is_over = from.0 == to.0 && from.1.abs_diff(to.1) < len;
+        if is_over {
+            return Err(FsError::Invalid("the ranges overlap"));
+        }
+        let mut done = 0;
+        while done < len {
+            let part = COPY_BYTES.min(len - done);
+            let pieces = self.read(from.0, from.1 + done, part).await?;
+            let mut bytes = Vec::with_capacity(part as usize);
+            for piece in pieces {
+                match piece {
+                    Piece::Data(data) => bytes.extend_from_slice(&data),
+                    Piece::Zero(count) => bytes.resize(bytes.len() + count, 0),
+                }
+            }
+            let read = bytes.len() as u64;
+            self.write(to.0, to.1 + done, &bytes).await?;
+            done += read;
+            if read < part {
+                break;
+            }
+        }
+        Ok(done)
+    }
+}

@@ -1,0 +1,68 @@
+//! Errors of the file system.
+
+use tonearm_disk::{DiskError, ErrorKind};
+
+/// Why an operation has failed. Nothing has changed then.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum FsError {
+    /// There is no such file or name.
+    #[error("there is no such file or directory")]
+    NotFound,
+    /// The name is taken.
+    #[error("there is a file of this name already")]
+    Exists,
+    /// A directory is needed.
+    #[error("it is not a directory")]
+    NotDirectory,
+    /// It must not be a directory.
+    #[error("it is a directory")]
+    IsDirectory,
+    /// The directory has entries.
+    #[error("the directory is not empty")]
+    NotEmpty,
+    /// A name has at most 255 bytes.
+    #[error("the name or target is too long")]
+    NameTooLong,
+    /// The request makes no sense.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// The operation is not one for this kind of file.
+    #[error("{0}")]
+    NotPermitted(&'static str),
+    /// A file has this many names at most.
+    #[error("the file has as many names as a file may have")]
+    TooManyLinks,
+    /// The offset is beyond what a file can have.
+    #[error("a file cannot be as large as this")]
+    TooLarge,
+    /// There is no extended attribute of this name.
+    #[error("there is no extended attribute of this name")]
+    NoAttribute,
+    /// The value does not fit.
+    #[error("the extended attribute is larger than {0} bytes, name and value together")]
+    AttributeTooLarge(usize),
+    /// Nothing there: a search for data or a hole behind the end.
+    #[error("there is nothing behind this offset")]
+    NothingBehind,
+    /// The file system does not do this.
+    #[error("{0}")]
+    Unsupported(&'static str),
+    /// The tree contradicts itself.
+    #[error("the tree of files is damaged: {0}; `tonearm check` tells more")]
+    Damaged(String),
+    /// From the disk.
+    #[error(transparent)]
+    Disk(#[from] DiskError),
+}
+
+impl FsError {
+    /// The store has no room for it.
+    pub fn is_full(&self) -> bool {
+        matches!(self, Self::Disk(error) if error.kind() == ErrorKind::NoSpace)
+    }
+
+    /// The store or the medium takes no changes.
+    pub fn is_read_only(&self) -> bool {
+        matches!(self, Self::Disk(error) if error.kind() == ErrorKind::ReadOnly)
+    }
+}

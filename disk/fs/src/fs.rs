@@ -1,0 +1,361 @@
+//! The file system: how operations run over the tree, and which files are in use.
+//!
+//! Invariants:
+//! 1. Each operation is one recovery unit. Its last step, without an await, checks that it is possible and changes the tree.
+//!    So operations are serialised by the ends of their units, and need no locks among each other.
+//! 2. The blocks and the size of a file change only while the operation has the file alone ([`Use::alone`]). Reads of its
+//!    content share it. So the blocks that were looked up are those that are read or written.
+//! 3. A file without a name lives while it is in use. Its orphan item tells the next opening that it is to be deleted.
+
+use crate::error::FsError;
+use crate::meta::{Meta, Number, Stop};
+use crate::tree;
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tonearm_base::Lsn;
+use tonearm_disk::{Aru, Disk, DiskError, TreePages, TreeStop};
+use tonearm_format::{Inode, ROOT_INO, TREE_OWNER_WORDS, Time};
+use tonearm_rt::{Permit, Rt, Semaphore};
+
+/// Permissions of the root directory of a new file system.
+const ROOT_MODE: u32 = 0o755;
+/// Type of a directory, in `st_mode`.
+pub(crate) const DIRECTORY: u32 = 0o040_000;
+/// Type of a regular file.
+pub(crate) const REGULAR: u32 = 0o100_000;
+/// Type of a symbolic link.
+pub(crate) const SYMLINK: u32 = 0o120_000;
+/// Bits of the type.
+pub(crate) const TYPE: u32 = 0o170_000;
+
+/// Readers of one file at a time.
+const READERS: u64 = 1 << 20;
+
+/// A file's number and attributes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Attr {
+    /// Its number, which no other file gets.
+    pub ino: u64,
+    /// Its attributes.
+    pub inode: Inode,
+}
+
+/// The size of the file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Space {
+    /// Bytes of a block.
+    pub block_size: u32,
+    /// Blocks, used and free ones.
+    pub blocks: u64,
+    /// Free blocks.
+    pub free_blocks: u64,
+    /// Files and directories.
+    pub inodes: u64,
+}
+
+/// An open file system; cheap to clone. One thread uses it, the engine's.
+#[derive(Clone)]
+pub struct Fs(Rc<State>);
+
+struct State {
+    disk: Disk,
+    rt: Rt,
+    clock: Box<dyn Fn() -> Time>,
+    hash_key: (u64, u64),
+    files: RefCell<BTreeMap<u64, Rc<FileState>>>,
+}
+
+/// The state of a file that is in use.
+struct FileState {
+    /// Handles, and operations that are under way.
+    uses: Cell<u64>,
+    content: Semaphore,
+    /// The last commit that has changed it since it came into use.
+    changed: Cell<Lsn>,
+}
+
+/// Keeps a file in use.
+pub(crate) struct Use {
+    fs: Fs,
+    ino: u64,
+    file: Rc<FileState>,
+}
+
+impl Use {
+    /// Has the content alone while the permit lives.
+    pub async fn alone(&self) -> Permit {
+        self.file.content.acquire(READERS).await
+    }
+
+    /// Shares the content with other readers while the permit lives.
+    pub async fn shared(&self) -> Permit {
+        self.file.content.acquire(1).await
+    }
+
+    /// Notes that `lsn` has changed the file.
+    pub fn note(&self, lsn: Lsn) {
+        self.file.changed.set(lsn.max(self.file.changed.get()));
+    }
+}
+
+impl Drop for Use {
+    fn drop(&mut self) {
+        self.fs.end_use(self.ino);
+    }
+}
+
+impl Fs {
+    /// Opens the file system of a store, and makes it if there is none. Frees what the last opening left: files without a
+    /// name. `clock` tells the time of day.
+    ///
+    /// # Errors
+    /// When the store is read-only and has no file system, is full, or the tree is damaged.
+    pub async fn open(
+        disk: &Disk,
+        rt: &Rt,
+        clock: impl Fn() -> Time + 'static,
+    ) -> Result<Self, FsError> {
+        if !disk.has_tree() {
+            make_root(disk, clock()).await?;
+        }
+        let hash_key = look(disk, (0, 0), |meta| {
+            Ok((
+                meta.number(Number::HashKey)?,
+                meta.number(Number::HashKey1)?,
+            ))
+        });
+        let hash_key = hash_key.await?;
+        let fs = Self(Rc::new(State {
+            disk: disk.clone(),
+            rt: rt.clone(),
+            clock: Box::new(clock),
+            hash_key,
+            files: RefCell::default(),
+        }));
+        if !disk.engine().options().read_only {
+            fs.free_orphans().await?;
+        }
+        Ok(fs)
+    }
+
+    /// The time of day.
+    pub fn now(&self) -> Time {
+        (self.0.clock)()
+    }
+
+    /// The store below.
+    pub fn disk(&self) -> &Disk {
+        &self.0.disk
+    }
+
+    pub(crate) fn block(&self) -> u64 {
+        u64::from(self.0.disk.block_size())
+    }
+
+    /// Runs `task` beside the caller.
+    pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
+        self.0.rt.spawn(task);
+    }
+
+    /// Runs `look` over the committed tree. It may run several times.
+    pub(crate) async fn look<T>(
+        &self,
+        what: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop>,
+    ) -> Result<T, FsError> {
+        look(&self.0.disk, self.0.hash_key, what).await
+    }
+
+    /// Ends `unit` with a change of the tree. `change` may run several times, each time over the tree without its earlier
+    /// changes. `None` when it asks for the operation to begin again.
+    pub(crate) async fn end<T: 'static>(
+        &self,
+        mut unit: Aru,
+        mut change: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop> + 'static,
+    ) -> Result<Option<(T, Lsn)>, FsError> {
+        let result = Rc::new(RefCell::new((None, None)));
+        let (own, hash_key) = (result.clone(), self.0.hash_key);
+        unit.set_tree(Box::new(move |pages: &mut TreePages<'_>| {
+            let changed = change(&mut Meta::new(pages, hash_key));
+            let mut own = own.borrow_mut();
+            let (found, failed) = &mut *own;
+            settle(changed, failed).map(|value| *found = Some(value))
+        }));
+        let ended = unit.end().await;
+        let (found, failed) = result.take();
+        match ended {
+            Err(DiskError::Refused) if failed.is_none() => Ok(None),
+            ended => {
+                let lsn = told(ended, failed)?;
+                let found = found.expect("a change that was committed has a result");
+                Ok(Some((found, lsn)))
+            }
+        }
+    }
+
+    /// Changes the tree alone.
+    pub(crate) async fn change<T: 'static>(
+        &self,
+        change: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop> + 'static,
+    ) -> Result<(T, Lsn), FsError> {
+        let ended = self.end(self.0.disk.begin(), change).await?;
+        ended.ok_or(FsError::Invalid("the operation cannot begin again"))
+    }
+
+    /// Takes a file into use.
+    pub(crate) fn take(&self, ino: u64) -> Use {
+        let mut files = self.0.files.borrow_mut();
+        let file = files.entry(ino).or_insert_with(|| {
+            Rc::new(FileState {
+                uses: Cell::new(0),
+                content: Semaphore::new(&self.0.rt, READERS),
+                changed: Cell::new(Lsn(0)),
+            })
+        });
+        file.uses.set(file.uses.get() + 1);
+        Use {
+            fs: self.clone(),
+            ino,
+            file: file.clone(),
+        }
+    }
+
+    /// True when a handle is open on the file, or an operation on its content is under way.
+    pub(crate) fn is_in_use(&self, ino: u64) -> bool {
+        self.0.files.borrow().contains_key(&ino)
+    }
+
+    fn end_use(&self, ino: u64) {
+        let mut files = self.0.files.borrow_mut();
+        let Some(file) = files.get(&ino) else { return };
+        file.uses.set(file.uses.get() - 1);
+        if file.uses.get() == 0 {
+            files.remove(&ino);
+        }
+    }
+
+    /// Counts a handle of a file or directory. A file without a name is deleted with its last handle.
+    pub fn open_handle(&self, ino: u64) {
+        // The handle keeps the use.
+        std::mem::forget(self.take(ino));
+    }
+
+    /// Ends a handle.
+    pub fn close_handle(&self, ino: u64) {
+        self.end_use(ino);
+        if !self.is_in_use(ino) {
+            self.free_in_background(ino);
+        }
+    }
+
+    /// Notes a commit that has changed `ino`, if the file is in use.
+    pub(crate) fn note(&self, ino: u64, lsn: Lsn) {
+        if let Some(file) = self.0.files.borrow().get(&ino) {
+            file.changed.set(lsn.max(file.changed.get()));
+        }
+    }
+
+    /// Waits until the last change of a file is durable, or with `None` every change so far. All callers share the writes and
+    /// flushes of the log.
+    ///
+    /// # Errors
+    /// When the store has failed.
+    pub async fn sync(&self, ino: Option<u64>) -> Result<(), FsError> {
+        let file = ino.and_then(|ino| self.0.files.borrow().get(&ino).cloned());
+        match file {
+            Some(file) if file.changed.get() > Lsn(0) => {
+                Ok(self.0.disk.wait_durable(file.changed.get()).await?)
+            }
+            _ => Ok(self.0.disk.flush().await?),
+        }
+    }
+
+    /// How much there is.
+    ///
+    /// # Errors
+    /// When the tree cannot be read.
+    pub async fn space(&self) -> Result<Space, FsError> {
+        let (used, inodes) = self
+            .look(|meta| Ok((meta.number(Number::Blocks)?, meta.number(Number::Inodes)?)))
+            .await?;
+        let block_size = self.0.disk.block_size();
+        let free = self.0.disk.free_bytes() / u64::from(block_size);
+        let free_blocks = free + self.0.disk.list_blocks_max().saturating_sub(used);
+        Ok(Space {
+            block_size,
+            blocks: used + free_blocks,
+            free_blocks,
+            inodes,
+        })
+    }
+}
+
+/// Runs `look` over the committed tree. It may run several times.
+pub(crate) async fn look<T>(
+    disk: &Disk,
+    hash_key: (u64, u64),
+    mut look: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop>,
+) -> Result<T, FsError> {
+    let (mut found, mut failed) = (None, None);
+    let looked = disk.look_at_tree(|pages| {
+        let result = look(&mut Meta::new(pages, hash_key));
+        settle(result, &mut failed).map(|result| found = Some(result))
+    });
+    told(looked.await, failed)?;
+    Ok(found.expect("a look that has ended has a result"))
+}
+
+/// Makes the tree with the root directory.
+async fn make_root(disk: &Disk, now: Time) -> Result<(), FsError> {
+    let store = disk.uuid();
+    let (halves, _) = store.as_chunks::<8>();
+    let hash_key = (u64::from_le_bytes(halves[0]), u64::from_le_bytes(halves[1]));
+    let failed = Rc::new(RefCell::new(None));
+    let own = failed.clone();
+    let mut unit = disk.begin();
+    unit.set_tree(Box::new(move |pages: &mut TreePages<'_>| {
+        let made = (|| {
+            let mut owner = [0; TREE_OWNER_WORDS];
+            owner[Number::NextIno as usize] = ROOT_INO + 1;
+            owner[Number::Inodes as usize] = 1;
+            owner[Number::HashKey as usize] = hash_key.0;
+            owner[Number::HashKey1 as usize] = hash_key.1;
+            tree::format(pages, owner)?;
+            let root = Inode {
+                mode: DIRECTORY | ROOT_MODE,
+                nlink: 2,
+                parent: ROOT_INO,
+                atime: now,
+                mtime: now,
+                ctime: now,
+                btime: now,
+                ..Inode::default()
+            };
+            Meta::new(pages, hash_key).put_inode(ROOT_INO, &root)
+        })();
+        settle(made, &mut own.borrow_mut())
+    }));
+    let ended = unit.end().await;
+    told(ended, failed.take()).map(|_| ())
+}
+
+/// Keeps the reason of a refusal in `failed`.
+fn settle<T>(result: Result<T, Stop>, failed: &mut Option<FsError>) -> Result<T, TreeStop> {
+    *failed = None;
+    result.map_err(|stop| match stop {
+        Stop::Tree(stop) => stop,
+        Stop::Again => TreeStop::Refused,
+        Stop::Error(error) => {
+            *failed = Some(error);
+            TreeStop::Refused
+        }
+    })
+}
+
+/// The reason of a refusal in place of the refusal.
+fn told<T>(result: Result<T, DiskError>, failed: Option<FsError>) -> Result<T, FsError> {
+    match (result, failed) {
+        (Err(DiskError::Refused), Some(error)) => Err(error),
+        (result, _) => Ok(result?),
+    }
+}

@@ -1,0 +1,30 @@
+//! A POSIX file system on the disk. Each operation is one recovery unit. Its whole metadata is one tree.
+//!
+//! The tree ([`tree`]) has inodes, entries of directories, extents and extended attributes as items. The content of a file is
+//! blocks of one list, whose order guides where they are placed (Grimm, Hsieh, Kaashoek, de Jonge, "Atomic Recovery Units",
+//! 5.1). There is no journal, and nothing to mend after a crash: a unit is there as a whole or not at all.
+
+mod attrs;
+mod check;
+mod data;
+mod error;
+mod fs;
+mod meta;
+mod names;
+mod orphans;
+mod tree;
+
+pub use attrs::{SetAttr, SetXattr};
+pub use check::{FsReport, check};
+pub use data::{Allocate, Seek};
+pub use error::FsError;
+pub use fs::{Attr, Fs, Space};
+pub use names::{Listed, New, Rename};
+pub use tonearm_disk::Piece;
+pub use tonearm_format::{Inode, ROOT_INO, Time};
+pub use tree::{
+    Key, OWNER_WORDS, Pages, Report, Tree, TreeError, TreeHeader, Wait, format, max_value,
+};
+
+#[cfg(test)]
+mod tree_test;

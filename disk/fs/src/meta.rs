@@ -1,0 +1,370 @@
+//! The tree's items as one operation sees them. Everything here is without an await: the operation runs over pages in memory,
+//! and again when one was missing ([`tonearm_disk::TreeEdit`]).
+
+use crate::error::FsError;
+use crate::tree::{Check, Key, Pages, Tree, TreeError, Wait};
+use tonearm_disk::{TreePages, TreeStop};
+use tonearm_format::{DirEntry, FileExtent, FormatError, Inode, Xattr, item};
+
+/// Why an operation has stopped.
+pub(crate) enum Stop {
+    /// It waits for a page, or for space for pages.
+    Tree(TreeStop),
+    /// What was looked up before is no longer so: the operation begins again.
+    Again,
+    /// It is not possible.
+    Error(FsError),
+}
+
+impl From<FsError> for Stop {
+    fn from(error: FsError) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<TreeError> for Stop {
+    fn from(error: TreeError) -> Self {
+        match error {
+            TreeError::Wait(Wait::Missing(page)) => Self::Tree(TreeStop::Missing(page)),
+            TreeError::Wait(Wait::Full) => Self::Tree(TreeStop::Full),
+            TreeError::Damaged(text) => Self::Error(FsError::Damaged(text)),
+            TreeError::TooLarge => Self::Error(FsError::Invalid("an item is too large")),
+        }
+    }
+}
+
+impl From<FormatError> for Stop {
+    fn from(error: FormatError) -> Self {
+        Self::Error(FsError::Damaged(error.to_string()))
+    }
+}
+
+impl Pages for TreePages<'_> {
+    fn page(&mut self, page: u64) -> Result<&[u8], Wait> {
+        TreePages::page(self, page).map_err(wait)
+    }
+
+    fn page_mut(&mut self, page: u64) -> Result<&mut [u8], Wait> {
+        TreePages::page_mut(self, page).map_err(wait)
+    }
+
+    fn count(&self) -> u64 {
+        TreePages::count(self)
+    }
+}
+
+fn wait(stop: TreeStop) -> Wait {
+    match stop {
+        TreeStop::Missing(page) => Wait::Missing(page),
+        TreeStop::Full | TreeStop::Refused => Wait::Full,
+    }
+}
+
+/// The owner's numbers in the tree's header.
+#[derive(Clone, Copy)]
+pub(crate) enum Number {
+    /// The inode that is made next. Numbers are never used again.
+    NextIno = 0,
+    /// Inodes.
+    Inodes = 1,
+    /// Blocks of data.
+    Blocks = 2,
+    /// The key of the hash of names.
+    HashKey = 3,
+    /// Its second half.
+    HashKey1 = 4,
+}
+
+/// Items with their types.
+pub(crate) struct Meta<'a, 'b> {
+    tree: Tree<'a, TreePages<'b>>,
+    /// The key of the hash of names.
+    hash_key: (u64, u64),
+}
+
+impl<'a, 'b> Meta<'a, 'b> {
+    pub fn new(pages: &'a mut TreePages<'b>, hash_key: (u64, u64)) -> Self {
+        let tree = Tree(pages);
+        Self { tree, hash_key }
+    }
+
+    pub fn number(&mut self, number: Number) -> Result<u64, Stop> {
+        Ok(self.tree.header()?.owner[number as usize])
+    }
+
+    pub fn add(&mut self, number: Number, more: i64) -> Result<u64, Stop> {
+        let mut owner = self.tree.header()?.owner;
+        let before = owner[number as usize];
+        let after = before.checked_add_signed(more);
+        owner[number as usize] = after.ok_or_else(|| damaged("a count goes below zero"))?;
+        self.tree.set_header(owner)?;
+        Ok(before)
+    }
+
+    /// An inode, which must be there.
+    pub fn inode(&mut self, ino: u64) -> Result<Inode, Stop> {
+        let found = self.tree.get(inode_key(ino))?;
+        let found = found.ok_or(FsError::NotFound)?;
+        Ok(Inode::decode(&found)?)
+    }
+
+    pub fn put_inode(&mut self, ino: u64, inode: &Inode) -> Result<(), Stop> {
+        Ok(self.tree.put(inode_key(ino), &inode.encode())?)
+    }
+
+    /// Removes all items of an inode, which has no blocks any more.
+    pub fn remove_inode(&mut self, ino: u64) -> Result<(), Stop> {
+        while let Some((key, _)) = self.tree.next(first_key(ino))? {
+            if key.ino != ino {
+                break;
+            }
+            self.tree.remove(key)?;
+        }
+        self.add(Number::Inodes, -1)?;
+        Ok(())
+    }
+
+    /// The entry `name` of a directory, and its key.
+    pub fn entry(&mut self, dir: u64, name: &[u8]) -> Result<Option<(Key, DirEntry)>, Stop> {
+        let of = |bytes: &[u8]| {
+            DirEntry::decode(bytes).map(|entry| (entry.name == name).then_some(entry))
+        };
+        self.hashed(dir, item::ENTRY, name, of).map(Result::ok)
+    }
+
+    /// Adds an entry to a directory that has none of this name.
+    pub fn put_entry(&mut self, dir: u64, entry: &DirEntry) -> Result<(), Stop> {
+        let of = |_: &[u8]| Ok(None::<()>);
+        match self.hashed(dir, item::ENTRY, &entry.name, of)? {
+            Err(free) => Ok(self.tree.put(free, &entry.encode())?),
+            Ok(_) => Err(damaged("a name is there twice").into()),
+        }
+    }
+
+    /// The extended attribute `name`, and its key.
+    pub fn xattr(&mut self, ino: u64, name: &[u8]) -> Result<Result<(Key, Xattr), Key>, Stop> {
+        let of =
+            |bytes: &[u8]| Xattr::decode(bytes).map(|xattr| (xattr.name == name).then_some(xattr));
+        self.hashed(ino, item::XATTR, name, of)
+    }
+
+    /// Looks up a name among the items of its hash. Gives the item that `of` takes, or else the first free key.
+    fn hashed<T>(
+        &mut self,
+        ino: u64,
+        kind: u8,
+        name: &[u8],
+        of: impl Fn(&[u8]) -> Result<Option<T>, FormatError>,
+    ) -> Result<Result<(Key, T), Key>, Stop> {
+        let hash = hash(self.hash_key, name);
+        let (mut free, mut found, mut failed) = (Some(hash), None, None);
+        let first = Key {
+            ino,
+            kind,
+            at: hash,
+        };
+        self.tree.scan(first, |key, value| {
+            if (key.ino, key.kind) != (ino, kind) || key.at > hash | SLOTS {
+                return false;
+            }
+            if free == Some(key.at) {
+                free = (key.at < hash | SLOTS).then_some(key.at + 1);
+            }
+            match of(value) {
+                Ok(Some(item)) => found = Some((key, item)),
+                Ok(None) => return true,
+                Err(error) => failed = Some(error),
+            }
+            false
+        })?;
+        if let Some(error) = failed {
+            return Err(error.into());
+        }
+        let full = || FsError::Invalid("too many names of the directory have the same hash");
+        match found {
+            Some(found) => Ok(Ok(found)),
+            None => Ok(Err(Key {
+                ino,
+                kind,
+                at: free.ok_or_else(full)?,
+            })),
+        }
+    }
+
+    /// The extents of a file from the one that has block `first` on, or lies behind it, in order, until `each` returns false.
+    pub fn extents(
+        &mut self,
+        ino: u64,
+        first: u64,
+        mut each: impl FnMut(u64, FileExtent) -> bool,
+    ) -> Result<(), Stop> {
+        let mut from = extent_key(ino, first);
+        if let Some((key, value)) = self.tree.previous(from)?
+            && (key.ino, key.kind) == (ino, item::EXTENT)
+            && key.at + u64::from(FileExtent::decode(&value)?.count) > first
+        {
+            from = key;
+        }
+        let mut failed = None;
+        self.tree.scan(from, |key, value| {
+            if (key.ino, key.kind) != (ino, item::EXTENT) {
+                return false;
+            }
+            match FileExtent::decode(value) {
+                Ok(extent) => each(key.at, extent),
+                Err(error) => {
+                    failed = Some(error);
+                    false
+                }
+            }
+        })?;
+        failed.map_or(Ok(()), |error| Err(error.into()))
+    }
+
+    /// The last extent that begins before block `end` of the file.
+    pub fn extent_before(&mut self, ino: u64, end: u64) -> Result<Option<(u64, FileExtent)>, Stop> {
+        let Some(last) = end.checked_sub(1) else {
+            return Ok(None);
+        };
+        match self.tree.previous(extent_key(ino, last))? {
+            Some((key, value)) if (key.ino, key.kind) == (ino, item::EXTENT) => {
+                Ok(Some((key.at, FileExtent::decode(&value)?)))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Adds blocks to a file that has none there.
+    pub fn put_extent(&mut self, ino: u64, at: u64, extent: FileExtent) -> Result<(), Stop> {
+        if let Some((before, known)) = self.extent_before(ino, at)? {
+            let count = u64::from(known.count);
+            if before + count > at {
+                return Err(damaged("a file has a block twice").into());
+            }
+            if before + count == at
+                && known.block + count == extent.block
+                && let Some(count) = known.count.checked_add(extent.count)
+            {
+                let joined = FileExtent { count, ..known };
+                return Ok(self.tree.put(extent_key(ino, before), &joined.encode())?);
+            }
+        }
+        Ok(self.tree.put(extent_key(ino, at), &extent.encode())?)
+    }
+
+    /// Takes blocks `first .. end` from a file, as far as it has them. Returns how many it had.
+    pub fn cut_extents(&mut self, ino: u64, first: u64, end: u64) -> Result<u64, Stop> {
+        let mut found = Vec::new();
+        self.extents(ino, first, |at, extent| {
+            let is_in = at < end;
+            if is_in {
+                found.push((at, extent));
+            }
+            is_in
+        })?;
+        let mut cut = 0;
+        for (at, extent) in found {
+            let stop = at + u64::from(extent.count);
+            self.tree.remove(extent_key(ino, at))?;
+            for (from, to) in [(at, first.min(stop)), (end.max(at), stop)] {
+                if from < to {
+                    let part = FileExtent {
+                        block: extent.block + (from - at),
+                        count: (to - from) as u32,
+                    };
+                    self.tree.put(extent_key(ino, from), &part.encode())?;
+                }
+            }
+            cut += stop.min(end) - at.max(first);
+        }
+        Ok(cut)
+    }
+
+    pub fn get(&mut self, key: Key) -> Result<Option<Vec<u8>>, Stop> {
+        Ok(self.tree.get(key)?)
+    }
+
+    pub fn put(&mut self, key: Key, value: &[u8]) -> Result<(), Stop> {
+        Ok(self.tree.put(key, value)?)
+    }
+
+    pub fn remove(&mut self, key: Key) -> Result<bool, Stop> {
+        Ok(self.tree.remove(key)?)
+    }
+
+    /// Begins to verify the tree's pages.
+    pub fn begin_check(&mut self) -> Result<Check, Stop> {
+        Ok(self.tree.begin_check()?)
+    }
+
+    /// Verifies up to `steps` pages more. Returns true when all are verified.
+    pub fn check_pages(&mut self, check: &mut Check, steps: usize) -> Result<bool, Stop> {
+        for _ in 0..steps {
+            if check.step(&mut self.tree)? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+
+    /// Items from `from` on, in order, until `each` returns false.
+    pub fn scan(&mut self, from: Key, each: impl FnMut(Key, &[u8]) -> bool) -> Result<(), Stop> {
+        Ok(self.tree.scan(from, each)?)
+    }
+}
+
+/// The keys of names of one hash differ in these bits.
+const SLOTS: u64 = 0xff;
+
+/// A hash of a name: a positive number whose last byte is 0. Places in a directory, which kernels take as signed numbers,
+/// are keys of entries. The first few numbers stay free.
+pub(crate) fn hash((k0, k1): (u64, u64), name: &[u8]) -> u64 {
+    use std::hash::Hasher;
+    let mut hasher = siphasher::sip::SipHasher13::new_with_keys(k0, k1);
+    hasher.write(name);
+    ((hasher.finish() >> 1) & !SLOTS).max(SLOTS + 1)
+}
+
+pub(crate) fn first_key(ino: u64) -> Key {
+    Key {
+        ino,
+        kind: 0,
+        at: 0,
+    }
+}
+
+pub(crate) fn inode_key(ino: u64) -> Key {
+    Key {
+        ino,
+        kind: item::INODE,
+        at: 0,
+    }
+}
+
+pub(crate) fn extent_key(ino: u64, at: u64) -> Key {
+    Key {
+        ino,
+        kind: item::EXTENT,
+        at,
+    }
+}
+
+pub(crate) fn entry_key(ino: u64, at: u64) -> Key {
+    Key {
+        ino,
+        kind: item::ENTRY,
+        at,
+    }
+}
+
+pub(crate) fn orphan_key(ino: u64) -> Key {
+    Key {
+        ino: 0,
+        kind: item::ORPHAN,
+        at: ino,
+    }
+}
+
+pub(crate) fn damaged(what: &str) -> FsError {
+    FsError::Damaged(what.to_string())
+}

@@ -1,0 +1,646 @@
+//! Names: directories and what is in them.
+
+use crate::error::FsError;
+use crate::fs::{Attr, DIRECTORY, Fs, SYMLINK, TYPE};
+use crate::meta::{Meta, Number, Stop, damaged, entry_key, orphan_key};
+use crate::orphans::Freed;
+use crate::tree::Key;
+use tonearm_base::Lsn;
+use tonearm_format::{DirEntry, ENTRY_NAME_MAX, Inode, TARGET_CHUNK, Time, item};
+
+/// Most bytes of a symbolic link's target.
+const TARGET_MAX: usize = 4095;
+/// Most names of a file.
+const LINKS_MAX: u32 = 65_000;
+/// New files get the group of a directory with this bit.
+const SET_GID: u32 = 0o2000;
+/// Place of `..` in a directory; `.` comes before it. Those of entries are larger.
+const PLACE_PARENT: u64 = 2;
+
+/// What a new file is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct New {
+    /// Type and permissions, as `st_mode`.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group. In a directory with the set-group-ID bit it is that of the directory.
+    pub gid: u32,
+    /// Number of a device, as `st_rdev`.
+    pub rdev: u32,
+}
+
+/// What a rename does when there is a file of the new name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Rename {
+    /// It takes that file's place.
+    #[default]
+    Replace,
+    /// It fails.
+    NoReplace,
+    /// Both files change their names. There must be one.
+    Exchange,
+}
+
+/// A name in a directory, with the place after which a listing goes on.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// Its place.
+    pub place: u64,
+    /// The file.
+    pub ino: u64,
+    /// Its type: `st_mode` shifted right by 12.
+    pub kind: u8,
+    /// The name.
+    pub name: Vec<u8>,
+}
+
+impl Meta<'_, '_> {
+    /// A directory's inode.
+    fn directory(&mut self, ino: u64) -> Result<Inode, Stop> {
+        let inode = self.inode(ino)?;
+        match is_directory(&inode) {
+            true => Ok(inode),
+            false => Err(FsError::NotDirectory.into()),
+        }
+    }
+
+    /// A directory's inode, to which a name is to be added.
+    fn open_directory(&mut self, ino: u64) -> Result<Inode, Stop> {
+        let inode = self.directory(ino)?;
+        match inode.nlink {
+            0 => Err(FsError::NotFound.into()),
+            _ => Ok(inode),
+        }
+    }
+
+    fn look_up(&mut self, dir: u64, name: &[u8]) -> Result<u64, Stop> {
+        let inode = self.directory(dir)?;
+        match name {
+            b"." => Ok(dir),
+            b".." => Ok(inode.parent),
+            name => Ok(self.known(dir, name)?.1.ino),
+        }
+    }
+
+    /// An entry that must be there.
+    fn known(&mut self, dir: u64, name: &[u8]) -> Result<(Key, DirEntry), Stop> {
+        Ok(self.entry(dir, name)?.ok_or(FsError::NotFound)?)
+    }
+
+    /// A new inode in `dir`, which gives its group.
+    fn new_inode(&mut self, dir: &Inode, new: New, now: Time) -> Result<(u64, Inode), Stop> {
+        let ino = self.add(Number::NextIno, 1)?;
+        self.add(Number::Inodes, 1)?;
+        let inherits = dir.mode & SET_GID != 0;
+        let is_directory = new.mode & TYPE == DIRECTORY;
+        let inode = Inode {
+            mode: new.mode | if inherits && is_directory { SET_GID } else { 0 },
+            uid: new.uid,
+            gid: if inherits { dir.gid } else { new.gid },
+            nlink: if is_directory { 2 } else { 1 },
+            atime: now,
+            mtime: now,
+            ctime: now,
+            btime: now,
+            rdev: new.rdev,
+            ..Inode::default()
+        };
+        Ok((ino, inode))
+    }
+
+    /// Adds a name for `ino`, whose inode the caller stores.
+    fn enter(
+        &mut self,
+        (dir, parent): (u64, &mut Inode),
+        name: &[u8],
+        (ino, inode): (u64, &mut Inode),
+        now: Time,
+    ) -> Result<(), Stop> {
+        let entry = DirEntry {
+            ino,
+            kind: (inode.mode >> 12) as u8,
+            name: name.to_vec(),
+        };
+        self.put_entry(dir, &entry)?;
+        parent.size += 1;
+        if is_directory(inode) {
+            inode.parent = dir;
+            parent.nlink += 1;
+        }
+        (parent.mtime, parent.ctime, inode.ctime) = (now, now, now);
+        Ok(())
+    }
+
+    /// Takes a name away. `parent` is the directory's inode, which the caller stores.
+    fn leave(
+        &mut self,
+        parent: &mut Inode,
+        key: Key,
+        is_directory: bool,
+        now: Time,
+    ) -> Result<(), Stop> {
+        self.remove(key)?;
+        let size = parent.size.checked_sub(1);
+        parent.size = size.ok_or_else(|| damaged("a directory has more entries than it counts"))?;
+        parent.nlink -= u32::from(is_directory);
+        (parent.mtime, parent.ctime) = (now, now);
+        Ok(())
+    }
+
+    /// The file `ino` has lost a name. Without another one, it becomes an orphan.
+    fn drop_name(&mut self, ino: u64, now: Time) -> Result<Dropped, Stop> {
+        let mut inode = self.inode(ino)?;
+        inode.nlink = match is_directory(&inode) {
+            true => 0,
+            false => inode.nlink.saturating_sub(1),
+        };
+        inode.ctime = now;
+        self.put_inode(ino, &inode)?;
+        let is_last = inode.nlink == 0;
+        if is_last {
+            self.put(orphan_key(ino), &[])?;
+        }
+        Ok(Dropped { ino, is_last })
+    }
+
+    /// Checks that `ino` is a directory that can be removed.
+    fn check_empty(inode: &Inode) -> Result<(), Stop> {
+        match inode.size {
+            0 => Ok(()),
+            _ => Err(FsError::NotEmpty.into()),
+        }
+    }
+
+    /// Checks that `ino`, a directory, is not `dir` or above it.
+    fn check_outside(&mut self, ino: u64, dir: u64) -> Result<(), Stop> {
+        let (mut at, most) = (dir, self.number(Number::Inodes)?);
+        for _ in 0..=most {
+            if at == ino {
+                return Err(FsError::Invalid("a directory cannot be moved into itself").into());
+            }
+            let parent = self.inode(at)?.parent;
+            if parent == at {
+                return Ok(());
+            }
+            at = parent;
+        }
+        Err(damaged("a directory is above itself").into())
+    }
+}
+
+/// A file that has lost a name.
+#[derive(Clone, Copy)]
+struct Dropped {
+    ino: u64,
+    is_last: bool,
+}
+
+fn is_directory(inode: &Inode) -> bool {
+    inode.mode & TYPE == DIRECTORY
+}
+
+/// Checks a name that is to be made.
+fn check_name(name: &[u8]) -> Result<(), FsError> {
+    if name.len() > ENTRY_NAME_MAX {
+        return Err(FsError::NameTooLong);
+    }
+    if name.is_empty() {
+        return Err(FsError::NotFound);
+    }
+    if matches!(name, b"." | b"..") {
+        return Err(FsError::Exists);
+    }
+    match name.contains(&b'/') || name.contains(&0) {
+        true => Err(FsError::Invalid("a name has no slash and no zero byte")),
+        false => Ok(()),
+    }
+}
+
+/// Checks a name that is to be taken away.
+fn check_known(name: &[u8]) -> Result<(), FsError> {
+    match check_name(name) {
+        Err(FsError::Exists) => Err(FsError::Invalid("the names . and .. cannot be removed")),
+        checked => checked,
+    }
+}
+
+impl Fs {
+    /// The file `name` of a directory; also `.` and `..`.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn look_up(&self, dir: u64, name: &[u8]) -> Result<Attr, FsError> {
+        if name.len() > ENTRY_NAME_MAX {
+            return Err(FsError::NameTooLong);
+        }
+        self.look(|meta| {
+            let ino = meta.look_up(dir, name)?;
+            let inode = meta.inode(ino)?;
+            Ok(Attr { ino, inode })
+        })
+        .await
+    }
+
+    /// Makes a file, a directory, a device, a FIFO or a socket, as the mode says.
+    ///
+    /// # Errors
+    /// When the name is taken or impossible, or the store is full.
+    pub async fn make(&self, dir: u64, name: &[u8], new: New) -> Result<Attr, FsError> {
+        self.make_named(dir, name, new, Vec::new()).await
+    }
+
+    /// Makes a symbolic link.
+    ///
+    /// # Errors
+    /// As for [`Fs::make`], and when the target is empty or has over 4095 bytes.
+    pub async fn make_link(
+        &self,
+        dir: u64,
+        name: &[u8],
+        target: &[u8],
+        new: New,
+    ) -> Result<Attr, FsError> {
+        if target.is_empty() {
+            return Err(FsError::NotFound);
+        }
+        if target.len() > TARGET_MAX {
+            return Err(FsError::NameTooLong);
+        }
+        let mode = SYMLINK | 0o777;
+        self.make_named(dir, name, New { mode, ..new }, target.to_vec())
+            .await
+    }
+
+    async fn make_named(
+        &self,
+        dir: u64,
+        name: &[u8],
+        new: New,
+        target: Vec<u8>,
+    ) -> Result<Attr, FsError> {
+        check_name(name)?;
+        let (name, now) = (name.to_vec(), self.now());
+        let (attr, lsn) = self
+            .change(move |meta| {
+                let mut parent = meta.open_directory(dir)?;
+                if meta.entry(dir, &name)?.is_some() {
+                    return Err(FsError::Exists.into());
+                }
+                let (ino, mut inode) = meta.new_inode(&parent, new, now)?;
+                inode.size = target.len() as u64;
+                meta.enter((dir, &mut parent), &name, (ino, &mut inode), now)?;
+                meta.put_inode(dir, &parent)?;
+                meta.put_inode(ino, &inode)?;
+                for (at, part) in (0..).zip(target.chunks(TARGET_CHUNK)) {
+                    let kind = item::TARGET;
+                    meta.put(Key { ino, kind, at }, part)?;
+                }
+                Ok(Attr { ino, inode })
+            })
+            .await?;
+        self.note(dir, lsn);
+        Ok(attr)
+    }
+
+    /// Makes a file without a name, with a handle.
+    ///
+    /// # Errors
+    /// As for [`Fs::make`].
+    pub async fn make_unnamed(&self, dir: u64, new: New) -> Result<Attr, FsError> {
+        let now = self.now();
+        let (attr, _) = self
+            .change(move |meta| {
+                let parent = meta.open_directory(dir)?;
+                let (ino, mut inode) = meta.new_inode(&parent, new, now)?;
+                inode.nlink = 0;
+                meta.put_inode(ino, &inode)?;
+                meta.put(orphan_key(ino), &[])?;
+                Ok(Attr { ino, inode })
+            })
+            .await?;
+        self.open_handle(attr.ino);
+        Ok(attr)
+    }
+
+    /// Gives a file another name.
+    ///
+    /// # Errors
+    /// When the name is taken or impossible, the file is a directory or has as many names as it can, or the store is full.
+    pub async fn link(&self, ino: u64, dir: u64, name: &[u8]) -> Result<Attr, FsError> {
+        check_name(name)?;
+        let (name, now) = (name.to_vec(), self.now());
+        let (attr, lsn) = self
+            .change(move |meta| {
+                let mut parent = meta.open_directory(dir)?;
+                let mut inode = meta.inode(ino)?;
+                if is_directory(&inode) {
+                    return Err(FsError::NotPermitted("a directory has one name").into());
+                }
+                if meta.entry(dir, &name)?.is_some() {
+                    return Err(FsError::Exists.into());
+                }
+                if inode.nlink >= LINKS_MAX {
+                    return Err(FsError::TooManyLinks.into());
+                }
+                if inode.nlink == 0 {
+                    meta.remove(orphan_key(ino))?;
+                }
+                inode.nlink += 1;
+                meta.enter((dir, &mut parent), &name, (ino, &mut inode), now)?;
+                meta.put_inode(dir, &parent)?;
+                meta.put_inode(ino, &inode)?;
+                Ok(Attr { ino, inode })
+            })
+            .await?;
+        self.note(dir, lsn);
+        self.note(ino, lsn);
+        Ok(attr)
+    }
+
+    /// Takes a name of a file away. Without another name the file is deleted, when its last handle is closed.
+    ///
+    /// # Errors
+    /// When there is no such name, or it is that of a directory.
+    pub async fn unlink(&self, dir: u64, name: &[u8]) -> Result<(), FsError> {
+        self.take_away(dir, name, false).await
+    }
+
+    /// Removes an empty directory.
+    ///
+    /// # Errors
+    /// When there is none, or it is not empty.
+    pub async fn remove_dir(&self, dir: u64, name: &[u8]) -> Result<(), FsError> {
+        self.take_away(dir, name, true).await
+    }
+
+    async fn take_away(&self, dir: u64, name: &[u8], directory: bool) -> Result<(), FsError> {
+        check_known(name)?;
+        let now = self.now();
+        loop {
+            // Most files are deleted with their last name, in the same unit.
+            let found = self.look(|meta| Ok(meta.known(dir, name)?.1.ino)).await?;
+            let mut unit = self.disk().begin();
+            let freed = Freed::begin(self, found, &mut unit).await?;
+            let (name, fs) = (name.to_vec(), self.clone());
+            let ended = self
+                .end(unit, move |meta| {
+                    let mut parent = meta.directory(dir)?;
+                    let (key, entry) = meta.known(dir, &name)?;
+                    let inode = meta.inode(entry.ino)?;
+                    match (directory, is_directory(&inode)) {
+                        (true, false) => return Err(FsError::NotDirectory.into()),
+                        (false, true) => return Err(FsError::IsDirectory.into()),
+                        (true, true) => Meta::check_empty(&inode)?,
+                        (false, false) => {}
+                    }
+                    meta.leave(&mut parent, key, directory, now)?;
+                    meta.put_inode(dir, &parent)?;
+                    let dropped = meta.drop_name(entry.ino, now)?;
+                    if let Some(freed) = &freed {
+                        freed.end(&fs, meta, dropped.ino, dropped.is_last)?;
+                    }
+                    Ok(dropped)
+                })
+                .await?;
+            if let Some((dropped, lsn)) = ended {
+                self.dropped(dropped, dir, lsn);
+                return Ok(());
+            }
+        }
+    }
+
+    fn dropped(&self, dropped: Dropped, dir: u64, lsn: Lsn) {
+        self.note(dir, lsn);
+        self.note(dropped.ino, lsn);
+        if dropped.is_last && !self.is_in_use(dropped.ino) {
+            self.free_in_background(dropped.ino);
+        }
+    }
+
+    /// Renames a file or directory, at once: there is no moment without either name, or with both.
+    ///
+    /// # Errors
+    /// When there is no such file, a directory would come into itself, or what is replaced is a directory with entries or of
+    /// another kind.
+    pub async fn rename(
+        &self,
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
+        how: Rename,
+    ) -> Result<(), FsError> {
+        check_known(from.1)?;
+        check_known(to.1)?;
+        let (from_name, to_name, now) = (from.1.to_vec(), to.1.to_vec(), self.now());
+        let (from_dir, to_dir) = (from.0, to.0);
+        let (dropped, lsn) = self
+            .change(move |meta| {
+                let from = (from_dir, &from_name[..]);
+                let to = (to_dir, &to_name[..]);
+                match how {
+                    Rename::Exchange => meta.exchange(from, to, now).map(|()| None),
+                    _ => meta.rename(from, to, how, now),
+                }
+            })
+            .await?;
+        self.note(from_dir, lsn);
+        self.note(to_dir, lsn);
+        if let Some(dropped) = dropped {
+            self.dropped(dropped, to_dir, lsn);
+        }
+        Ok(())
+    }
+
+    /// The target of a symbolic link.
+    ///
+    /// # Errors
+    /// When it is none.
+    pub async fn read_link(&self, ino: u64) -> Result<Vec<u8>, FsError> {
+        self.look(|meta| {
+            let inode = meta.inode(ino)?;
+            if inode.mode & TYPE != SYMLINK {
+                return Err(FsError::Invalid("it is no symbolic link").into());
+            }
+            let mut target = Vec::with_capacity(inode.size as usize);
+            for at in 0..inode.size.div_ceil(TARGET_CHUNK as u64) {
+                let kind = item::TARGET;
+                let part = meta.get(Key { ino, kind, at })?;
+                target.extend(part.ok_or_else(|| damaged("a part of a target is missing"))?);
+            }
+            Ok(target)
+        })
+        .await
+    }
+
+    /// Up to `most` names of a directory behind the place `after`; the first listing begins behind 0.
+    ///
+    /// # Errors
+    /// When it is no directory.
+    pub async fn list(&self, dir: u64, after: u64, most: usize) -> Result<Vec<Listed>, FsError> {
+        self.look(|meta| meta.list(dir, after, most)).await
+    }
+
+    /// As [`Fs::list`], with the files' attributes.
+    ///
+    /// # Errors
+    /// As for [`Fs::list`].
+    pub async fn list_with_attrs(
+        &self,
+        dir: u64,
+        after: u64,
+        most: usize,
+    ) -> Result<Vec<(Listed, Attr)>, FsError> {
+        self.look(|meta| {
+            let listed = meta.list(dir, after, most)?;
+            let mut found = Vec::with_capacity(listed.len());
+            for one in listed {
+                let (ino, inode) = (one.ino, meta.inode(one.ino)?);
+                found.push((one, Attr { ino, inode }));
+            }
+            Ok(found)
+        })
+        .await
+    }
+}
+
+impl Meta<'_, '_> {
+    fn list(&mut self, dir: u64, after: u64, most: usize) -> Result<Vec<Listed>, Stop> {
+        let inode = self.directory(dir)?;
+        let kind = (DIRECTORY >> 12) as u8;
+        let mut listed = Vec::new();
+        let own = [(1, dir, &b"."[..]), (PLACE_PARENT, inode.parent, b"..")];
+        for (place, ino, name) in own.into_iter().filter(|(place, ..)| *place > after) {
+            let name = name.to_vec();
+            listed.push(Listed {
+                place,
+                ino,
+                kind,
+                name,
+            });
+        }
+        listed.truncate(most);
+        let mut failed = None;
+        self.scan(entry_key(dir, after.max(PLACE_PARENT) + 1), |key, value| {
+            if (key.ino, key.kind) != (dir, item::ENTRY) || listed.len() >= most {
+                return false;
+            }
+            match DirEntry::decode(value) {
+                Ok(entry) => {
+                    let (ino, kind) = (entry.ino, entry.kind);
+                    let (place, name) = (key.at, entry.name);
+                    listed.push(Listed {
+                        place,
+                        ino,
+                        kind,
+                        name,
+                    });
+                    true
+                }
+                Err(error) => {
+                    failed = Some(error);
+                    false
+                }
+            }
+        })?;
+        failed.map_or(Ok(listed), |error| Err(error.into()))
+    }
+
+    fn rename(
+        &mut self,
+        (from_dir, from_name): (u64, &[u8]),
+        (to_dir, to_name): (u64, &[u8]),
+        how: Rename,
+        now: Time,
+    ) -> Result<Option<Dropped>, Stop> {
+        let mut from_parent = self.directory(from_dir)?;
+        let mut to_parent = self.open_directory(to_dir)?;
+        let (from_key, moved) = self.known(from_dir, from_name)?;
+        let replaced = self.entry(to_dir, to_name)?;
+        let mut inode = self.inode(moved.ino)?;
+        let moves_directory = is_directory(&inode);
+        if moves_directory {
+            self.check_outside(moved.ino, to_dir)?;
+        }
+        let mut dropped = None;
+        if let Some((key, old)) = replaced {
+            if how == Rename::NoReplace {
+                return Err(FsError::Exists.into());
+            }
+            if old.ino == moved.ino {
+                return Ok(None);
+            }
+            let old_inode = self.inode(old.ino)?;
+            match (moves_directory, is_directory(&old_inode)) {
+                (true, false) => return Err(FsError::NotDirectory.into()),
+                (false, true) => return Err(FsError::IsDirectory.into()),
+                (true, true) => Self::check_empty(&old_inode)?,
+                (false, false) => {}
+            }
+            self.leave(&mut to_parent, key, moves_directory, now)?;
+            dropped = Some(self.drop_name(old.ino, now)?);
+        }
+        if from_dir == to_dir {
+            // Both are one inode. What was changed above is in this copy.
+            from_parent = to_parent;
+            self.leave(&mut from_parent, from_key, moves_directory, now)?;
+            to_parent = from_parent;
+        } else {
+            self.leave(&mut from_parent, from_key, moves_directory, now)?;
+            self.put_inode(from_dir, &from_parent)?;
+        }
+        self.enter(
+            (to_dir, &mut to_parent),
+            to_name,
+            (moved.ino, &mut inode),
+            now,
+        )?;
+        self.put_inode(to_dir, &to_parent)?;
+        self.put_inode(moved.ino, &inode)?;
+        Ok(dropped)
+    }
+
+    fn exchange(
+        &mut self,
+        (from_dir, from_name): (u64, &[u8]),
+        (to_dir, to_name): (u64, &[u8]),
+        now: Time,
+    ) -> Result<(), Stop> {
+        let (from_key, one) = self.known(from_dir, from_name)?;
+        let (to_key, other) = self.known(to_dir, to_name)?;
+        if one.ino == other.ino {
+            return Ok(());
+        }
+        for (entry, dir, key, name, old_dir) in [
+            (&one, to_dir, to_key, to_name, from_dir),
+            (&other, from_dir, from_key, from_name, to_dir),
+        ] {
+            let mut inode = self.inode(entry.ino)?;
+            if is_directory(&inode) && dir != old_dir {
+                self.check_outside(entry.ino, dir)?;
+                inode.parent = dir;
+                for (dir, more) in [(dir, 1), (old_dir, -1)] {
+                    let mut parent = self.directory(dir)?;
+                    parent.nlink = parent.nlink.saturating_add_signed(more);
+                    self.put_inode(dir, &parent)?;
+                }
+            }
+            inode.ctime = now;
+            self.put_inode(entry.ino, &inode)?;
+            let name = name.to_vec();
+            self.put(
+                key,
+                &DirEntry {
+                    name,
+                    ..entry.clone()
+                }
+                .encode(),
+            )?;
+        }
+        for dir in [from_dir, to_dir] {
+            let mut parent = self.directory(dir)?;
+            (parent.mtime, parent.ctime) = (now, now);
+            self.put_inode(dir, &parent)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,209 @@
+//! Files without a name: their deletion, in one unit or in several.
+
+use crate::error::FsError;
+use crate::fs::{DIRECTORY, Fs, TYPE};
+use crate::meta::{Meta, Number, Stop, damaged, orphan_key};
+use crate::tree::Key;
+use tonearm_disk::{Aru, BlockId, ListId};
+use tonearm_format::item;
+
+/// Most blocks that one unit frees. Larger files are freed in several units.
+pub(crate) const FREED_MAX: u64 = 1024;
+
+/// A file that a unit frees with its list.
+pub(crate) struct Freed {
+    ino: u64,
+    list: u64,
+    blocks: u64,
+}
+
+impl Freed {
+    /// Adds the deletion of the file's list to the unit, if the file has its last name, is not in use, and small.
+    pub async fn begin(fs: &Fs, ino: u64, unit: &mut Aru) -> Result<Option<Self>, FsError> {
+        let inode = fs.look(|meta| meta.inode(ino)).await?;
+        let has_names = inode.nlink > 1 && inode.mode & TYPE != DIRECTORY;
+        if has_names || inode.blocks > FREED_MAX || fs.is_in_use(ino) {
+            return Ok(None);
+        }
+        if inode.list != 0 {
+            unit.delete_list(ListId(inode.list)).await?;
+        }
+        let (list, blocks) = (inode.list, inode.blocks);
+        Ok(Some(Self { ino, list, blocks }))
+    }
+
+    /// Removes the file's items. The operation begins again when the file is no longer what it was.
+    pub fn end(&self, fs: &Fs, meta: &mut Meta, ino: u64, is_last: bool) -> Result<(), Stop> {
+        let inode = meta.inode(ino)?;
+        let is_same = ino == self.ino && inode.list == self.list && inode.blocks == self.blocks;
+        if !is_same || !is_last || fs.is_in_use(ino) {
+            return Err(Stop::Again);
+        }
+        meta.free(ino, self.blocks)
+    }
+}
+
+impl Meta<'_, '_> {
+    /// Removes an orphan's items. Its `blocks` blocks are freed with its list.
+    fn free(&mut self, ino: u64, blocks: u64) -> Result<(), Stop> {
+        self.remove(orphan_key(ino))?;
+        self.add(Number::Blocks, -(blocks as i64))?;
+        self.remove_inode(ino)
+    }
+}
+
+impl Fs {
+    /// Deletes what the last opening left.
+    pub(crate) async fn free_orphans(&self) -> Result<(), FsError> {
+        let mut from = orphan_key(0);
+        loop {
+            let next = self
+                .look(|meta| {
+                    let mut found = None;
+                    meta.scan(from, |key, value| {
+                        let is_orphan = (key.ino, key.kind) == (0, item::ORPHAN);
+                        found = is_orphan.then(|| (key, value.to_vec()));
+                        false
+                    })?;
+                    Ok(found)
+                })
+                .await?;
+            let Some((key, value)) = next else {
+                return Ok(());
+            };
+            match <[u8; 8]>::try_from(&value[..]) {
+                Ok(size) => self.finish_cut(key.at, u64::from_le_bytes(size)).await?,
+                Err(_) => self.free(key.at).await?,
+            }
+            from = Key {
+                at: key.at + 1,
+                ..key
+            };
+        }
+    }
+
+    /// Deletes a file without a name beside the caller, if it is one.
+    pub(crate) fn free_in_background(&self, ino: u64) {
+        let fs = self.clone();
+        self.spawn(async move {
+            // When it fails, the store has failed, or has no space for it: the next opening tries again.
+            let _ = fs.free(ino).await;
+        });
+    }
+
+    /// Deletes a file that has no name and is not in use.
+    async fn free(&self, ino: u64) -> Result<(), FsError> {
+        loop {
+            let found = self
+                .look(|meta| {
+                    let is_orphan = meta.get(orphan_key(ino))?.is_some();
+                    is_orphan.then(|| meta.inode(ino)).transpose()
+                })
+                .await?;
+            let Some(inode) = found.filter(|inode| inode.nlink == 0 && !self.is_in_use(ino)) else {
+                return Ok(());
+            };
+            if inode.blocks > FREED_MAX {
+                let used = self.take(ino);
+                let alone = used.alone().await;
+                self.cut_blocks(ino, 0, FREED_MAX).await?;
+                drop((alone, used));
+                continue;
+            }
+            let mut unit = self.disk().begin();
+            if inode.list != 0 {
+                unit.delete_list(ListId(inode.list)).await?;
+            }
+            let fs = self.clone();
+            let freed = self
+                .end(unit, move |meta| {
+                    if meta.get(orphan_key(ino))?.is_none() {
+                        return Err(Stop::Again);
+                    }
+                    let now = meta.inode(ino)?;
+                    let is_same =
+                        (now.nlink, now.list, now.blocks) == (0, inode.list, inode.blocks);
+                    match is_same && !fs.is_in_use(ino) {
+                        true => meta.free(ino, now.blocks),
+                        false => Err(Stop::Again),
+                    }
+                })
+                .await?;
+            if freed.is_some() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Frees up to `most` blocks of a file from its end on, none before block `first`. The caller has the file alone. Returns
+    /// true when the file has none left from `first` on.
+    pub(crate) async fn cut_blocks(
+        &self,
+        ino: u64,
+        first: u64,
+        most: u64,
+    ) -> Result<bool, FsError> {
+        let last = self.look(|meta| meta.last_blocks(ino, first, most)).await?;
+        let Some((from, blocks)) = last else {
+            return Ok(true);
+        };
+        let mut unit = self.disk().begin();
+        for block in &blocks {
+            unit.delete_block(BlockId(*block)).await?;
+        }
+        let count = blocks.len() as u64;
+        let (_, lsn) = self
+            .end(unit, move |meta| meta.cut(ino, from, u64::MAX, count))
+            .await?
+            .ok_or(FsError::Invalid("the file was changed"))?;
+        self.note(ino, lsn);
+        Ok(false)
+    }
+
+    /// Frees the blocks behind a new size of a large file, and removes the note that they are to be freed.
+    pub(crate) async fn finish_cut(&self, ino: u64, size: u64) -> Result<(), FsError> {
+        let first = size.div_ceil(self.block());
+        while !self.cut_blocks(ino, first, FREED_MAX).await? {}
+        self.change(move |meta| meta.remove(orphan_key(ino)))
+            .await?;
+        Ok(())
+    }
+}
+
+impl Meta<'_, '_> {
+    /// The last `most` blocks of a file, none before block `first` of it: the first one's place, and where they are.
+    pub(crate) fn last_blocks(
+        &mut self,
+        ino: u64,
+        first: u64,
+        most: u64,
+    ) -> Result<Option<(u64, Vec<u64>)>, Stop> {
+        let (mut end, mut blocks) = (u64::MAX, Vec::new());
+        while (blocks.len() as u64) < most
+            && let Some((at, extent)) = self.extent_before(ino, end)?
+        {
+            let stop = end.min(at + u64::from(extent.count));
+            let left = most - blocks.len() as u64;
+            let from = first.max(at).max(stop.saturating_sub(left));
+            if from >= stop {
+                break;
+            }
+            blocks.extend((extent.block + (from - at)..extent.block + (stop - at)).rev());
+            end = from;
+        }
+        Ok((!blocks.is_empty()).then_some((end, blocks)))
+    }
+
+    /// Takes `count` blocks away from a file, those of `first .. end`.
+    pub(crate) fn cut(&mut self, ino: u64, first: u64, end: u64, count: u64) -> Result<(), Stop> {
+        let mut inode = self.inode(ino)?;
+        let cut = self.cut_extents(ino, first, end)?;
+        if cut != count {
+            return Err(damaged("a file has other blocks than were looked up").into());
+        }
+        let left = inode.blocks.checked_sub(cut);
+        inode.blocks = left.ok_or_else(|| damaged("a file has more blocks than it counts"))?;
+        self.add(Number::Blocks, -(cut as i64))?;
+        self.put_inode(ino, &inode)
+    }
+}

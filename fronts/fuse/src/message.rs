@@ -1,0 +1,258 @@
+//! What a program asks of the file system, apart from the protocol that brings it.
+
+use crate::metrics::Kind;
+use crate::transport::Reply;
+use rustix::io::Errno;
+use tonearm_fs::{Allocate, Attr, Listed, Piece, Rename, Seek, SetXattr, Space, Time};
+
+/// Bytes that a request takes besides its payload, for the bound on all of them.
+const REQUEST_BYTES: u64 = 16 << 10;
+
+/// A request.
+pub struct Request {
+    /// Who asks.
+    pub(crate) caller: Caller,
+    /// What for.
+    pub(crate) operation: Operation,
+    /// The way back.
+    pub(crate) reply: Reply,
+}
+
+/// Who asks, for files that are made.
+#[derive(Clone, Copy)]
+pub(crate) struct Caller {
+    pub uid: u32,
+    pub gid: u32,
+}
+
+impl Caller {
+    /// May keep set-user-id bits where others lose them.
+    pub fn is_root(self) -> bool {
+        self.uid == 0
+    }
+}
+
+/// A moment in a request.
+#[derive(Clone, Copy)]
+pub(crate) enum When {
+    Now,
+    At(Time),
+}
+
+/// Attributes to change.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Changes {
+    pub mode: Option<u32>,
+    pub uid: Option<u32>,
+    pub gid: Option<u32>,
+    pub size: Option<u64>,
+    pub atime: Option<When>,
+    pub mtime: Option<When>,
+    pub ctime: Option<Time>,
+}
+
+/// What is asked. Numbers are those of inodes.
+pub(crate) enum Operation {
+    LookUp {
+        dir: u64,
+        name: Vec<u8>,
+    },
+    Attr {
+        ino: u64,
+    },
+    SetAttr {
+        ino: u64,
+        changes: Changes,
+    },
+    ReadLink {
+        ino: u64,
+    },
+    /// A file of any kind, by the type in `mode`.
+    Make {
+        dir: u64,
+        name: Vec<u8>,
+        mode: u32,
+        rdev: u32,
+    },
+    MakeLink {
+        dir: u64,
+        name: Vec<u8>,
+        target: Vec<u8>,
+    },
+    /// Makes a regular file if there is none of this name, and opens it.
+    Create {
+        dir: u64,
+        name: Vec<u8>,
+        mode: u32,
+        /// It must not be there.
+        exclusive: bool,
+        /// If it is there, it becomes empty.
+        truncate: bool,
+    },
+    Link {
+        ino: u64,
+        dir: u64,
+        name: Vec<u8>,
+    },
+    Unlink {
+        dir: u64,
+        name: Vec<u8>,
+    },
+    RemoveDir {
+        dir: u64,
+        name: Vec<u8>,
+    },
+    Rename {
+        from: (u64, Vec<u8>),
+        to: (u64, Vec<u8>),
+        how: Rename,
+    },
+    Open {
+        ino: u64,
+    },
+    Close {
+        ino: u64,
+    },
+    Read {
+        ino: u64,
+        offset: u64,
+        len: u64,
+    },
+    Write {
+        ino: u64,
+        offset: u64,
+        data: Vec<u8>,
+        /// The writer may not keep set-user-id bits.
+        kill_suid: bool,
+        /// The file is open with O_SYNC or O_DSYNC.
+        durable: bool,
+    },
+    Sync {
+        ino: u64,
+    },
+    List {
+        dir: u64,
+        after: u64,
+    },
+    ListWithAttrs {
+        dir: u64,
+        after: u64,
+    },
+    Space,
+    Xattr {
+        ino: u64,
+        name: Vec<u8>,
+    },
+    SetXattr {
+        ino: u64,
+        name: Vec<u8>,
+        value: Vec<u8>,
+        how: SetXattr,
+    },
+    RemoveXattr {
+        ino: u64,
+        name: Vec<u8>,
+    },
+    Xattrs {
+        ino: u64,
+    },
+    Allocate {
+        ino: u64,
+        offset: u64,
+        len: u64,
+        how: Allocate,
+    },
+    Seek {
+        ino: u64,
+        offset: u64,
+        what: Seek,
+    },
+    Copy {
+        from: (u64, u64),
+        to: (u64, u64),
+        len: u64,
+    },
+}
+
+impl Operation {
+    /// What it counts as.
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::LookUp { .. } => Kind::LookUp,
+            Self::Attr { .. } => Kind::Attr,
+            Self::SetAttr { .. } => Kind::SetAttr,
+            Self::ReadLink { .. } => Kind::ReadLink,
+            Self::Make { .. } | Self::MakeLink { .. } | Self::Create { .. } => Kind::Make,
+            Self::Link { .. } => Kind::Link,
+            Self::Unlink { .. } | Self::RemoveDir { .. } => Kind::Remove,
+            Self::Rename { .. } => Kind::Rename,
+            Self::Open { .. } => Kind::Open,
+            Self::Close { .. } => Kind::Close,
+            Self::Read { .. } => Kind::Read,
+            Self::Write { .. } => Kind::Write,
+            Self::Sync { .. } => Kind::Sync,
+            Self::List { .. } | Self::ListWithAttrs { .. } => Kind::List,
+            Self::Space => Kind::Space,
+            Self::Xattr { .. } | Self::Xattrs { .. } => Kind::Xattr,
+            Self::SetXattr { .. } | Self::RemoveXattr { .. } => Kind::SetXattr,
+            Self::Allocate { .. } => Kind::Allocate,
+            Self::Seek { .. } => Kind::Seek,
+            Self::Copy { .. } => Kind::Copy,
+        }
+    }
+
+    /// Memory that it holds until it is answered, in bytes.
+    pub fn cost(&self) -> u64 {
+        let payload = match self {
+            Self::Read { len, .. } => *len,
+            Self::Write { data, .. } => data.len() as u64,
+            Self::SetXattr { value, .. } => value.len() as u64,
+            _ => 0,
+        };
+        REQUEST_BYTES + payload
+    }
+}
+
+/// A result.
+pub(crate) enum Answer {
+    Done,
+    Entry(Attr),
+    /// The directory has no such name, and the kernel may remember that.
+    NoEntry,
+    Attr(Attr),
+    Opened,
+    Created(Attr),
+    Pieces(Vec<Piece>),
+    Bytes(Vec<u8>),
+    /// Bytes written or copied.
+    Count(u64),
+    Offset(u64),
+    Space(Space),
+}
+
+impl Answer {
+    /// Bytes of content in it.
+    pub fn bytes(&self) -> u64 {
+        match self {
+            Self::Pieces(pieces) => pieces.iter().map(piece_len).sum(),
+            Self::Count(bytes) => *bytes,
+            _ => 0,
+        }
+    }
+}
+
+pub(crate) fn piece_len(piece: &Piece) -> u64 {
+    match piece {
+        Piece::Data(data) => data.len() as u64,
+        Piece::Zero(bytes) => *bytes as u64,
+    }
+}
+
+/// A directory that is listed into a buffer of the transport.
+pub(crate) enum Line<'a> {
+    Name(&'a Listed),
+    WithAttr(&'a Listed, &'a Attr),
+}
+
+/// The error of requests that come or wait when the server stops. Programs know it as that of a mount without its server.
+pub(crate) const STOPPED: Errno = Errno::NOTCONN;

@@ -1,0 +1,149 @@
+//! The directory that a store is to be mounted on.
+
+use crate::error::MountError;
+use crate::mounting::detach;
+use rustix::io::Errno;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+
+/// The type of our mounts in the list of mounts.
+pub(crate) const FS_TYPE: &str = "fuse.tonearm";
+/// The list of mounts of this process.
+const MOUNTS: &str = "/proc/self/mountinfo";
+
+/// A directory on which nothing is mounted.
+#[derive(Debug)]
+pub struct Mountable {
+    pub(crate) path: PathBuf,
+    /// What was mounted there by a server that has ended, and has been detached.
+    pub detached: Option<String>,
+}
+
+/// One line of the list of mounts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Listed {
+    pub place: PathBuf,
+    pub fs_type: String,
+    pub source: String,
+}
+
+impl Mountable {
+    /// Looks at the directory. A mount of ours whose server has ended is detached first.
+    ///
+    /// # Errors
+    /// When it is not there, no directory, or something is mounted on it.
+    pub fn find(place: &Path) -> Result<Self, MountError> {
+        let absolute = std::path::absolute(place).map_err(|error| io_error(place, error))?;
+        let mut detached = None;
+        if let Err(error) = std::fs::metadata(&absolute)
+            && error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())
+        {
+            detached = Some(detach_dead(&absolute)?);
+        }
+        let path = match absolute.canonicalize() {
+            Ok(path) if path.is_dir() => path,
+            Ok(path) => return Err(MountError::NotDirectory(path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                return Err(MountError::NoDirectory(place.to_path_buf()));
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+                return Err(MountError::NotDirectory(place.to_path_buf()));
+            }
+            Err(error) => return Err(io_error(place, error)),
+        };
+        match mounted_on(&path).map_err(|error| io_error(&path, error))? {
+            Some(listed) => Err(MountError::Busy {
+                place: path,
+                source_text: listed.text(),
+            }),
+            None => Ok(Self { path, detached }),
+        }
+    }
+}
+
+impl Mountable {
+    /// Its path without symbolic links.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+fn io_error(place: &Path, error: io::Error) -> MountError {
+    MountError::Io {
+        what: "look at",
+        place: place.to_path_buf(),
+        error,
+    }
+}
+
+/// Detaches a mount without its server, if it is one of ours. The path cannot be resolved further than to its folder.
+fn detach_dead(absolute: &Path) -> Result<String, MountError> {
+    let error = |error| io_error(absolute, error);
+    let folder = absolute.parent().unwrap_or(absolute);
+    let name = absolute.file_name().unwrap_or_default();
+    let path = folder.canonicalize().map_err(error)?.join(name);
+    let listed = mounted_on(&path).map_err(error)?;
+    let listed = listed.ok_or_else(|| error(Errno::NOTCONN.into()))?;
+    if listed.fs_type != FS_TYPE {
+        return Err(MountError::DeadOther {
+            place: path,
+            source_text: listed.text(),
+        });
+    }
+    detach(&path)?;
+    Ok(listed.source)
+}
+
+/// What is mounted on `path`; the uppermost, if there are several.
+fn mounted_on(path: &Path) -> io::Result<Option<Listed>> {
+    let mounts = std::fs::read(MOUNTS)?;
+    let last_first = mounts.rsplit(|byte| *byte == b'\n');
+    let mut lines = last_first.filter_map(Listed::parse);
+    Ok(lines.find(|listed| listed.place == path))
+}
+
+impl Listed {
+    /// A line of `mountinfo`: `ID PARENT DEVICE ROOT PLACE OPTIONS [TAGS] - TYPE SOURCE OPTIONS`.
+    pub fn parse(line: &[u8]) -> Option<Self> {
+        let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
+        let dash = fields.iter().position(|field| *field == b"-")?;
+        let text = |field: &[u8]| String::from_utf8_lossy(&plain(field)).into_owned();
+        Some(Self {
+            place: PathBuf::from(OsString::from_vec(plain(fields.get(4)?))),
+            fs_type: text(fields.get(dash + 1)?),
+            source: text(fields.get(dash + 2)?),
+        })
+    }
+
+    fn text(&self) -> String {
+        format!("{} ({})", self.source, self.fs_type)
+    }
+}
+
+/// The bytes of a field: the kernel writes blanks and backslashes as `\040`.
+fn plain(field: &[u8]) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::with_capacity(field.len()), field);
+    while let Some((first, others)) = rest.split_first() {
+        let digits = (*first == b'\\').then(|| others.get(..3)).flatten();
+        let octal = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+        match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            Some(byte) => {
+                bytes.push(byte);
+                rest = &others[3..];
+            }
+            None => {
+                bytes.push(*first);
+                rest = others;
+            }
+        }
+    }
+    bytes
+}
+
+/// True when `path`, without symbolic links, is a mount of ours.
+pub(crate) fn is_ours(path: &Path) -> bool {
+    let listed = mounted_on(path).ok().flatten();
+    listed.is_some_and(|listed| listed.fs_type == FS_TYPE)
+}

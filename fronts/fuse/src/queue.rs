@@ -1,0 +1,105 @@
+//! The queue from the threads of a transport to the engine's thread.
+//!
+//! No lost wake-ups: a sender puts its request into the queue before it looks whether the receiver sleeps. The receiver says
+//! that it sleeps before it looks into the queue for the last time.
+
+use crate::message::{Request, STOPPED};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+
+/// Most requests in it. Transports wait when it is full.
+const CAPACITY: usize = 64;
+
+struct Bell {
+    asleep: AtomicBool,
+    ring: Box<dyn Fn() + Send + Sync>,
+}
+
+/// The sending end.
+#[derive(Clone)]
+pub struct Requests {
+    sender: SyncSender<Request>,
+    bell: Arc<Bell>,
+}
+
+/// The receiving end.
+pub struct Incoming {
+    receiver: Receiver<Request>,
+    bell: Arc<Bell>,
+}
+
+impl Requests {
+    /// A queue. `ring` wakes the receiver's thread.
+    pub fn new(ring: impl Fn() + Send + Sync + 'static) -> (Self, Incoming) {
+        let (sender, receiver) = sync_channel(CAPACITY);
+        let bell = Arc::new(Bell {
+            asleep: AtomicBool::new(false),
+            ring: Box::new(ring),
+        });
+        let incoming = Incoming {
+            receiver,
+            bell: bell.clone(),
+        };
+        (Self { sender, bell }, incoming)
+    }
+
+    /// Sends. When the receiver is gone, the request gets an error as its answer.
+    pub(crate) fn send(&self, request: Request) {
+        let sent = match self.sender.try_send(request) {
+            Err(TrySendError::Full(request)) => {
+                self.bell.wake();
+                self.sender.send(request).map_err(|refused| refused.0)
+            }
+            Err(TrySendError::Disconnected(request)) => Err(request),
+            Ok(()) => Ok(()),
+        };
+        match sent {
+            Ok(()) => self.bell.wake(),
+            Err(request) => request.reply.send(Err(STOPPED)),
+        }
+    }
+}
+
+impl Bell {
+    fn wake(&self) {
+        if self.asleep.swap(false, Ordering::SeqCst) {
+            (self.ring)();
+        }
+    }
+}
+
+/// Wakes the receiver.
+#[derive(Clone)]
+pub(crate) struct Waker(Arc<Bell>);
+
+impl Waker {
+    pub fn wake(&self) {
+        (self.0.ring)();
+    }
+}
+
+impl Incoming {
+    /// The next request. After `None` the receiver counts as asleep, and the next request wakes it.
+    pub(crate) fn next(&self) -> Option<Request> {
+        if let Ok(request) = self.receiver.try_recv() {
+            return Some(request);
+        }
+        self.bell.asleep.store(true, Ordering::SeqCst);
+        let request = self.receiver.try_recv().ok()?;
+        self.bell.asleep.store(false, Ordering::SeqCst);
+        Some(request)
+    }
+
+    /// Wakes the receiver from its own thread.
+    pub(crate) fn waker(&self) -> Waker {
+        Waker(self.bell.clone())
+    }
+
+    /// Answers what is left with an error.
+    pub(crate) fn refuse_all(self) {
+        while let Ok(request) = self.receiver.try_recv() {
+            request.reply.send(Err(STOPPED));
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! The connection to the kernel: from the mount to its end.
+
+use crate::error::MountError;
+use crate::mounting::{Mounted, mount_on};
+use crate::options::MountOptions;
+use crate::place::Mountable;
+use crate::queue::Requests;
+use crate::transport::Transport;
+use fuser::{Config, SessionACL};
+use std::io;
+use std::num::NonZero;
+use std::thread::{JoinHandle, available_parallelism};
+
+/// Most threads that take requests from the kernel. They parse and copy; the work is the engine thread's.
+const THREADS_MAX: usize = 4;
+
+/// A mount and the threads that serve it.
+pub struct Session {
+    mounted: Mounted,
+    thread: JoinHandle<()>,
+}
+
+impl Session {
+    /// Mounts on `place`. Requests go to `requests`. `source` names the store in the list of mounts, `block_size` is its block
+    /// size. `ended` is called when the mount has ended, by [`Session::end`] or from outside.
+    ///
+    /// # Errors
+    /// When mounting fails.
+    pub fn start(
+        place: &Mountable,
+        source: &str,
+        options: &MountOptions,
+        requests: Requests,
+        block_size: u32,
+        ended: impl FnOnce(io::Result<()>) + Send + 'static,
+    ) -> Result<Self, MountError> {
+        let source = options.name.as_deref().unwrap_or(source);
+        let (device, mounted) = mount_on(place, source, options)?;
+        match serve(device, Transport::new(requests, block_size), ended) {
+            Ok(thread) => Ok(Self { mounted, thread }),
+            Err(error) => {
+                // The error that comes first is the one to tell.
+                let _ = mounted.unmount();
+                Err(MountError::Io {
+                    what: "serve",
+                    place: mounted.path().to_path_buf(),
+                    error,
+                })
+            }
+        }
+    }
+
+    /// Unmounts. False when programs still use the mount: then it is detached from the tree, and what they have open is served
+    /// until the process ends.
+    ///
+    /// # Errors
+    /// When it can be neither unmounted nor detached.
+    pub fn end(self) -> Result<bool, MountError> {
+        let ended = self.mounted.unmount()?;
+        if ended {
+            // A panic of the thread was told by `ended`.
+            let _ = self.thread.join();
+        }
+        Ok(ended)
+    }
+}
+
+fn serve(
+    device: std::os::fd::OwnedFd,
+    transport: Transport,
+    ended: impl FnOnce(io::Result<()>) + Send + 'static,
+) -> io::Result<JoinHandle<()>> {
+    let mut config = Config::default();
+    let threads = available_parallelism().map_or(1, NonZero::get);
+    config.n_threads = Some(threads.min(THREADS_MAX));
+    config.clone_fd = true;
+    // The kernel decides who may use the mount.
+    let session = fuser::Session::from_fd(transport, device, SessionACL::All, config)?;
+    std::thread::Builder::new()
+        .name("fuse".into())
+        .spawn(move || ended(session.run()))
+}

@@ -1,0 +1,655 @@
+//! The protocol between the kernel and the server, by `fuser` over /dev/fuse. Everything that knows `fuser`'s requests and
+//! replies is in this file, so that another transport can take its place.
+//!
+//! Each method makes a [`Request`] of what it gets and sends it to the engine's thread, which answers it. `forget` needs
+//! nothing: numbers of inodes are never used again, and no state belongs to them. Operations without a method are answered
+//! ENOSYS by `fuser`, and the kernel does not ask again: flush, access, locks, ioctl, poll.
+
+use crate::message::{Answer, Caller, Changes, Line, Operation, Request, When};
+use crate::queue::Requests;
+use crate::translate::{DIRECTORY, REGULAR, TYPE, attributes, file_type, requested_time};
+use fuser::{
+    BsdFileFlags, CopyFileRangeFlags, Errno as Code, FileHandle, Filesystem, FopenFlags,
+    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
+    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek,
+    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, TimeOrNow, WriteFlags,
+};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+use tonearm_fs::{Allocate, Attr, Inode, Piece, Rename, Seek, SetXattr};
+
+/// How long the kernel may keep entries and attributes: only requests of the kernel change the tree while it is mounted.
+const KEPT: Duration = Duration::from_secs(24 * 3600);
+/// Most bytes of one write. The kernel splits larger ones.
+pub(crate) const WRITE_MAX: u32 = 1 << 20;
+/// Requests that the kernel sends ahead: read-ahead and direct I/O.
+const BACKGROUND_MAX: u16 = 64;
+/// Most bytes of one copy, so that others are served meanwhile.
+const COPY_MAX: u64 = 64 << 20;
+/// Most bytes of a name.
+const NAME_MAX: u32 = 255;
+/// Flags of open(2): O_DSYNC, which O_SYNC contains.
+const O_DSYNC: i32 = 0o10_000;
+const O_EXCL: i32 = 0o200;
+const O_TRUNC: i32 = 0o1000;
+/// Flags of fallocate(2).
+const KEEP_SIZE: i32 = 1;
+const PUNCH_HOLE: i32 = 2;
+const ZERO_RANGE: i32 = 0x10;
+/// Origins of lseek(2).
+const SEEK_DATA: i32 = 3;
+const SEEK_HOLE: i32 = 4;
+
+/// What the kernel is asked for, if it can.
+const CAPABILITIES: &[InitFlags] = &[
+    InitFlags::FUSE_DO_READDIRPLUS,
+    InitFlags::FUSE_READDIRPLUS_AUTO,
+    InitFlags::FUSE_PARALLEL_DIROPS,
+    InitFlags::FUSE_ASYNC_DIO,
+    InitFlags::FUSE_CACHE_SYMLINKS,
+    // Without it the kernel asks for an attribute before each write.
+    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+];
+
+/// Sends requests to the engine's thread.
+pub(crate) struct Transport {
+    requests: Requests,
+    /// Of the store.
+    block_size: u32,
+}
+
+/// The way back of a request.
+pub(crate) struct Reply {
+    to: To,
+    block_size: u32,
+}
+
+enum To {
+    Attr(ReplyAttr),
+    Create(ReplyCreate),
+    Data(ReplyData),
+    Directory(ReplyDirectory),
+    DirectoryPlus(ReplyDirectoryPlus),
+    Empty(ReplyEmpty),
+    Entry(ReplyEntry),
+    Open(ReplyOpen),
+    OpenDirectory(ReplyOpen),
+    Seek(ReplyLseek),
+    Space(ReplyStatfs),
+    Write(ReplyWrite),
+    /// With the size of the caller's buffer; 0 asks for the size of the value.
+    Xattr(ReplyXattr, u32),
+}
+
+impl Reply {
+    /// Adds a line of a directory. True when there is no room for it.
+    pub fn add(&mut self, line: Line<'_>) -> bool {
+        match (&mut self.to, line) {
+            (To::Directory(reply), Line::Name(listed)) => reply.add(
+                INodeNo(listed.ino),
+                listed.place,
+                file_type(listed.kind),
+                OsStr::from_bytes(&listed.name),
+            ),
+            (To::DirectoryPlus(reply), Line::WithAttr(listed, attr)) => reply.add(
+                INodeNo(listed.ino),
+                listed.place,
+                OsStr::from_bytes(&listed.name),
+                &KEPT,
+                &attributes(attr, self.block_size),
+                Generation(0),
+            ),
+            _ => unreachable!("lines go to the listing that asked for them"),
+        }
+    }
+
+    /// Answers. A kernel that is gone takes no answer.
+    pub fn send(self, result: Result<Answer, Errno>) {
+        match result {
+            Ok(answer) => self.succeed(answer),
+            Err(error) => self.fail(error),
+        }
+    }
+
+    fn succeed(self, answer: Answer) {
+        let block_size = self.block_size;
+        let of = |attr: &Attr| attributes(attr, block_size);
+        let file = FopenFlags::FOPEN_KEEP_CACHE;
+        let directory = file | FopenFlags::FOPEN_CACHE_DIR;
+        match (self.to, answer) {
+            (To::Entry(reply), Answer::Entry(attr)) => {
+                reply.entry(&KEPT, &of(&attr), Generation(0));
+            }
+            (To::Entry(reply), Answer::NoEntry) => {
+                // Number 0 says that there is nothing, and for how long that holds.
+                let (ino, inode) = (0, Inode::default());
+                reply.entry(&KEPT, &of(&Attr { ino, inode }), Generation(0));
+            }
+            (To::Attr(reply), Answer::Attr(attr)) => reply.attr(&KEPT, &of(&attr)),
+            (To::Empty(reply), Answer::Done) => reply.ok(),
+            (To::Directory(reply), Answer::Done) => reply.ok(),
+            (To::DirectoryPlus(reply), Answer::Done) => reply.ok(),
+            (To::Open(reply), Answer::Opened) => reply.opened(FileHandle(0), file),
+            (To::OpenDirectory(reply), Answer::Opened) => reply.opened(FileHandle(0), directory),
+            (To::Create(reply), Answer::Created(attr)) => {
+                reply.created(&KEPT, &of(&attr), Generation(0), FileHandle(0), file);
+            }
+            (To::Data(reply), Answer::Pieces(pieces)) => match &pieces[..] {
+                [Piece::Data(data)] => reply.data(data),
+                pieces => reply.data(&joined(pieces)),
+            },
+            (To::Data(reply), Answer::Bytes(bytes)) => reply.data(&bytes),
+            (To::Write(reply), Answer::Count(bytes)) => reply.written(bytes as u32),
+            (To::Seek(reply), Answer::Offset(offset)) => reply.offset(offset as i64),
+            (To::Space(reply), Answer::Space(space)) => reply.statfs(
+                space.blocks,
+                space.free_blocks,
+                space.free_blocks,
+                // An inode takes part of a block, so there is room for as many as there are free blocks.
+                space.inodes + space.free_blocks,
+                space.free_blocks,
+                space.block_size,
+                NAME_MAX,
+                space.block_size,
+            ),
+            (To::Xattr(reply, 0), Answer::Bytes(value)) => reply.size(value.len() as u32),
+            (To::Xattr(reply, size), Answer::Bytes(value)) if value.len() <= size as usize => {
+                reply.data(&value);
+            }
+            (To::Xattr(reply, _), Answer::Bytes(_)) => reply.error(Code::ERANGE),
+            _ => unreachable!("an operation answers in its own kind"),
+        }
+    }
+
+    fn fail(self, error: Errno) {
+        let code = Code::from_i32(error.raw_os_error());
+        match self.to {
+            To::Attr(reply) => reply.error(code),
+            To::Create(reply) => reply.error(code),
+            To::Data(reply) => reply.error(code),
+            To::Directory(reply) => reply.error(code),
+            To::DirectoryPlus(reply) => reply.error(code),
+            To::Empty(reply) => reply.error(code),
+            To::Entry(reply) => reply.error(code),
+            To::Open(reply) | To::OpenDirectory(reply) => reply.error(code),
+            To::Seek(reply) => reply.error(code),
+            To::Space(reply) => reply.error(code),
+            To::Write(reply) => reply.error(code),
+            To::Xattr(reply, _) => reply.error(code),
+        }
+    }
+}
+
+fn joined(pieces: &[Piece]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Data(data) => bytes.extend_from_slice(data),
+            Piece::Zero(length) => bytes.resize(bytes.len() + length, 0),
+        }
+    }
+    bytes
+}
+
+impl Transport {
+    /// Requests go to `requests`. Blocks have `block_size` bytes.
+    pub fn new(requests: Requests, block_size: u32) -> Self {
+        Self {
+            requests,
+            block_size,
+        }
+    }
+
+    fn send(&self, by: &fuser::Request, operation: Operation, to: To) {
+        self.requests.send(Request {
+            caller: Caller {
+                uid: by.uid(),
+                gid: by.gid(),
+            },
+            operation,
+            reply: Reply {
+                to,
+                block_size: self.block_size,
+            },
+        });
+    }
+}
+
+fn bytes(name: &OsStr) -> Vec<u8> {
+    name.as_bytes().to_vec()
+}
+
+fn when(time: TimeOrNow) -> When {
+    match time {
+        TimeOrNow::Now => When::Now,
+        TimeOrNow::SpecificTime(time) => When::At(requested_time(time)),
+    }
+}
+
+impl Filesystem for Transport {
+    fn init(&mut self, _by: &fuser::Request, config: &mut KernelConfig) -> io::Result<()> {
+        for capability in CAPABILITIES {
+            // An older kernel does without.
+            let _ = config.add_capabilities(*capability);
+        }
+        let limits = [
+            config.set_max_write(WRITE_MAX).is_ok(),
+            config.set_max_background(BACKGROUND_MAX).is_ok(),
+        ];
+        debug_assert_eq!(limits, [true; 2], "constants within fuser's limits");
+        Ok(())
+    }
+
+    fn lookup(&self, by: &fuser::Request, dir: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        let (dir, name) = (dir.0, bytes(name));
+        self.send(by, Operation::LookUp { dir, name }, To::Entry(reply));
+    }
+
+    fn getattr(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        _handle: Option<FileHandle>,
+        reply: ReplyAttr,
+    ) {
+        self.send(by, Operation::Attr { ino: ino.0 }, To::Attr(reply));
+    }
+
+    fn setattr(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        mode: Option<u32>,
+        uid: Option<u32>,
+        gid: Option<u32>,
+        size: Option<u64>,
+        atime: Option<TimeOrNow>,
+        mtime: Option<TimeOrNow>,
+        ctime: Option<SystemTime>,
+        _handle: Option<FileHandle>,
+        _crtime: Option<SystemTime>,
+        _chgtime: Option<SystemTime>,
+        _bkuptime: Option<SystemTime>,
+        _flags: Option<BsdFileFlags>,
+        reply: ReplyAttr,
+    ) {
+        let changes = Changes {
+            mode,
+            uid,
+            gid,
+            size,
+            atime: atime.map(when),
+            mtime: mtime.map(when),
+            ctime: ctime.map(requested_time),
+        };
+        let ino = ino.0;
+        self.send(by, Operation::SetAttr { ino, changes }, To::Attr(reply));
+    }
+
+    fn readlink(&self, by: &fuser::Request, ino: INodeNo, reply: ReplyData) {
+        self.send(by, Operation::ReadLink { ino: ino.0 }, To::Data(reply));
+    }
+
+    fn mknod(
+        &self,
+        by: &fuser::Request,
+        dir: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        rdev: u32,
+        reply: ReplyEntry,
+    ) {
+        let (dir, name) = (dir.0, bytes(name));
+        let make = Operation::Make {
+            dir,
+            name,
+            mode,
+            rdev,
+        };
+        self.send(by, make, To::Entry(reply));
+    }
+
+    fn mkdir(
+        &self,
+        by: &fuser::Request,
+        dir: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        reply: ReplyEntry,
+    ) {
+        let make = Operation::Make {
+            dir: dir.0,
+            name: bytes(name),
+            mode: mode & !TYPE | DIRECTORY,
+            rdev: 0,
+        };
+        self.send(by, make, To::Entry(reply));
+    }
+
+    fn unlink(&self, by: &fuser::Request, dir: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let (dir, name) = (dir.0, bytes(name));
+        self.send(by, Operation::Unlink { dir, name }, To::Empty(reply));
+    }
+
+    fn rmdir(&self, by: &fuser::Request, dir: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let (dir, name) = (dir.0, bytes(name));
+        self.send(by, Operation::RemoveDir { dir, name }, To::Empty(reply));
+    }
+
+    fn symlink(
+        &self,
+        by: &fuser::Request,
+        dir: INodeNo,
+        name: &OsStr,
+        target: &Path,
+        reply: ReplyEntry,
+    ) {
+        let make = Operation::MakeLink {
+            dir: dir.0,
+            name: bytes(name),
+            target: bytes(target.as_os_str()),
+        };
+        self.send(by, make, To::Entry(reply));
+    }
+
+    fn rename(
+        &self,
+        by: &fuser::Request,
+        dir: INodeNo,
+        name: &OsStr,
+        new_dir: INodeNo,
+        new_name: &OsStr,
+        flags: RenameFlags,
+        reply: ReplyEmpty,
+    ) {
+        let how = match flags {
+            RenameFlags::RENAME_NOREPLACE => Rename::NoReplace,
+            RenameFlags::RENAME_EXCHANGE => Rename::Exchange,
+            flags if flags.is_empty() => Rename::Replace,
+            _ => return reply.error(Code::EINVAL),
+        };
+        let rename = Operation::Rename {
+            from: (dir.0, bytes(name)),
+            to: (new_dir.0, bytes(new_name)),
+            how,
+        };
+        self.send(by, rename, To::Empty(reply));
+    }
+
+    fn link(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        dir: INodeNo,
+        name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        let (ino, dir, name) = (ino.0, dir.0, bytes(name));
+        self.send(by, Operation::Link { ino, dir, name }, To::Entry(reply));
+    }
+
+    fn open(&self, by: &fuser::Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        self.send(by, Operation::Open { ino: ino.0 }, To::Open(reply));
+    }
+
+    fn create(
+        &self,
+        by: &fuser::Request,
+        dir: INodeNo,
+        name: &OsStr,
+        mode: u32,
+        _umask: u32,
+        flags: i32,
+        reply: ReplyCreate,
+    ) {
+        let create = Operation::Create {
+            dir: dir.0,
+            name: bytes(name),
+            mode: mode & !TYPE | REGULAR,
+            exclusive: flags & O_EXCL != 0,
+            truncate: flags & O_TRUNC != 0,
+        };
+        self.send(by, create, To::Create(reply));
+    }
+
+    fn read(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        size: u32,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyData,
+    ) {
+        let (ino, len) = (ino.0, u64::from(size));
+        self.send(by, Operation::Read { ino, offset, len }, To::Data(reply));
+    }
+
+    fn write(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        data: &[u8],
+        write_flags: WriteFlags,
+        flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        reply: ReplyWrite,
+    ) {
+        let write = Operation::Write {
+            ino: ino.0,
+            offset,
+            data: data.to_vec(),
+            kill_suid: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
+            durable: flags.0 & O_DSYNC != 0,
+        };
+        self.send(by, write, To::Write(reply));
+    }
+
+    fn release(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        _flags: OpenFlags,
+        _owner: Option<LockOwner>,
+        _flush: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.send(by, Operation::Close { ino: ino.0 }, To::Empty(reply));
+    }
+
+    fn fsync(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        _data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.send(by, Operation::Sync { ino: ino.0 }, To::Empty(reply));
+    }
+
+    fn opendir(&self, by: &fuser::Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        self.send(by, Operation::Open { ino: ino.0 }, To::OpenDirectory(reply));
+    }
+
+    fn readdir(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        reply: ReplyDirectory,
+    ) {
+        let (dir, after) = (ino.0, offset);
+        self.send(by, Operation::List { dir, after }, To::Directory(reply));
+    }
+
+    fn readdirplus(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        reply: ReplyDirectoryPlus,
+    ) {
+        let list = Operation::ListWithAttrs {
+            dir: ino.0,
+            after: offset,
+        };
+        self.send(by, list, To::DirectoryPlus(reply));
+    }
+
+    fn releasedir(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        _flags: OpenFlags,
+        reply: ReplyEmpty,
+    ) {
+        self.send(by, Operation::Close { ino: ino.0 }, To::Empty(reply));
+    }
+
+    fn fsyncdir(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        _data_only: bool,
+        reply: ReplyEmpty,
+    ) {
+        self.send(by, Operation::Sync { ino: ino.0 }, To::Empty(reply));
+    }
+
+    fn statfs(&self, by: &fuser::Request, _ino: INodeNo, reply: ReplyStatfs) {
+        self.send(by, Operation::Space, To::Space(reply));
+    }
+
+    fn setxattr(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        name: &OsStr,
+        value: &[u8],
+        flags: i32,
+        _position: u32,
+        reply: ReplyEmpty,
+    ) {
+        let how = match flags {
+            0 => SetXattr::Any,
+            1 => SetXattr::Create,
+            2 => SetXattr::Replace,
+            _ => return reply.error(Code::EINVAL),
+        };
+        let set = Operation::SetXattr {
+            ino: ino.0,
+            name: bytes(name),
+            value: value.to_vec(),
+            how,
+        };
+        self.send(by, set, To::Empty(reply));
+    }
+
+    fn getxattr(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        name: &OsStr,
+        size: u32,
+        reply: ReplyXattr,
+    ) {
+        let (ino, name) = (ino.0, bytes(name));
+        self.send(by, Operation::Xattr { ino, name }, To::Xattr(reply, size));
+    }
+
+    fn listxattr(&self, by: &fuser::Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        self.send(by, Operation::Xattrs { ino: ino.0 }, To::Xattr(reply, size));
+    }
+
+    fn removexattr(&self, by: &fuser::Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        let (ino, name) = (ino.0, bytes(name));
+        self.send(by, Operation::RemoveXattr { ino, name }, To::Empty(reply));
+    }
+
+    fn fallocate(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: u64,
+        length: u64,
+        mode: i32,
+        reply: ReplyEmpty,
+    ) {
+        const PUNCH: i32 = PUNCH_HOLE | KEEP_SIZE;
+        const ZERO_KEEP: i32 = ZERO_RANGE | KEEP_SIZE;
+        let how = match mode {
+            0 => Allocate::Grow,
+            KEEP_SIZE => Allocate::KeepSize,
+            PUNCH => Allocate::Punch,
+            ZERO_RANGE => Allocate::Zero,
+            ZERO_KEEP => Allocate::ZeroKeepSize,
+            _ => return reply.error(Code::EOPNOTSUPP),
+        };
+        let allocate = Operation::Allocate {
+            ino: ino.0,
+            offset,
+            len: length,
+            how,
+        };
+        self.send(by, allocate, To::Empty(reply));
+    }
+
+    fn lseek(
+        &self,
+        by: &fuser::Request,
+        ino: INodeNo,
+        _handle: FileHandle,
+        offset: i64,
+        whence: i32,
+        reply: ReplyLseek,
+    ) {
+        let what = match whence {
+            SEEK_DATA => Seek::Data,
+            SEEK_HOLE => Seek::Hole,
+            _ => return reply.error(Code::EINVAL),
+        };
+        let Ok(offset) = u64::try_from(offset) else {
+            return reply.error(Code::ENXIO);
+        };
+        let ino = ino.0;
+        self.send(by, Operation::Seek { ino, offset, what }, To::Seek(reply));
+    }
+
+    fn copy_file_range(
+        &self,
+        by: &fuser::Request,
+        from: INodeNo,
+        _from_handle: FileHandle,
+        from_offset: u64,
+        to: INodeNo,
+        _to_handle: FileHandle,
+        to_offset: u64,
+        len: u64,
+        _flags: CopyFileRangeFlags,
+        reply: ReplyWrite,
+    ) {
+        let copy = Operation::Copy {
+            from: (from.0, from_offset),
+            to: (to.0, to_offset),
+            len: len.min(COPY_MAX),
+        };
+        self.send(by, copy, To::Write(reply));
+    }
+}

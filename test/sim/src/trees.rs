@@ -1,0 +1,328 @@
+//! A file system in use. The power is cut at each I/O. Then the tree is sound, nothing has to be mended, its files are those
+//! behind one of the operations, and everything that was synced is there.
+
+mod model;
+mod step;
+
+pub use model::{Tree, dump};
+pub use step::Step;
+
+use crate::archives::{Model, clock, open_options, shape};
+use crate::campaign::{Failure, Outcome, within_time};
+use crate::counts::Met;
+use crate::cut;
+use crate::cuts::{self, Cuts, Next};
+use crate::drives;
+use crate::generate::Size;
+use crate::store::{Layout, Shape, StoreImage};
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tonearm_base::{Lsn, Nanos};
+use tonearm_disk::{Disk, Marks, OpenOptions};
+use tonearm_fs::{Fs, Time};
+use tonearm_rt::Rt;
+
+/// Bytes for the files, beside a small volume.
+const SPACE: u64 = 3 << 20;
+
+/// The listing of a file system.
+type Listing = Rc<String>;
+
+/// What a check behind a cut needs, and the next generation.
+#[derive(Clone, Default)]
+struct State {
+    tree: Tree,
+    states: Model<Listing>,
+    /// The states that the operation under way may leave, the last one when it is complete.
+    under_way: Vec<Listing>,
+    /// The tree when that operation is complete.
+    next: Option<Tree>,
+}
+
+impl State {
+    /// A copy that does not change with this one.
+    fn copy(&self) -> Self {
+        Self {
+            states: self.states.copy(),
+            ..self.clone()
+        }
+    }
+
+    /// `step` has made the commits behind `before`, and left one of the states `ways`, the last one behind its last commit.
+    fn done(&mut self, tree: Tree, ways: Vec<Listing>, before: Lsn, marks: Marks, step: &Step) {
+        let after = marks.appended;
+        let mut known = self.states.0.borrow_mut();
+        known.extend((before.0 + 1..=after.0).map(|lsn| (lsn, ways.clone())));
+        if let Some(last) = ways
+            .last()
+            .filter(|_| after > before && matches!(step, Step::Sync(_)))
+        {
+            known.insert(after.0, vec![last.clone()]);
+        }
+        drop(known);
+        self.under_way = ways.into_iter().next_back().into_iter().collect();
+        (self.tree, self.next) = (tree, None);
+        self.states.1.set(marks.durable);
+    }
+
+    /// Commits behind the known ones, up to `last`, are those of the operation under way.
+    fn extend(&mut self, last: Lsn) {
+        let known = self.states.last();
+        let states = (known.0 + 1..=last.0).map(|lsn| (lsn, self.under_way.clone()));
+        self.states.0.borrow_mut().extend(states);
+    }
+}
+
+/// One generation.
+#[derive(Clone, Copy)]
+struct Opening {
+    seed: u64,
+    operations: u64,
+    linger: Nanos,
+    /// The store is closed at the end.
+    in_order: bool,
+}
+
+/// Runs one seed.
+///
+/// # Errors
+/// The first promise that does not hold.
+pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x7ee5);
+    let shape = Shape {
+        home: size.home(seed, 4096),
+        blocks: 1,
+        ..shape(Layout::Overwrite, 32)
+    };
+    let mut image = shape.create_with_spare(SPACE);
+    let (mut state, mut outcome) = (State::default(), Outcome::default());
+    for generation in 0..size.generations {
+        let world_seed = rng.next_u64();
+        let opening = Opening {
+            seed: world_seed,
+            operations: size.operations,
+            linger: size.linger(world_seed),
+            in_order: rng.next_u32().is_multiple_of(4),
+        };
+        let fail = |at| Failure::at(seed, generation, at);
+        let world = drives::world_of(None, world_seed, image.disks.clone());
+        let world = world.map_err(|what| fail((0, 0, what)))?;
+        let shared = Rc::new(RefCell::new(state));
+        let (own, seen, kept) = (image.clone(), shared.clone(), shared.clone());
+        let cuts = Cuts::watch(
+            &world,
+            cuts::any(world_seed),
+            move || kept.borrow().copy(),
+            move |crash, cut, outcome| {
+                let left = own.with(crash.images(cut));
+                outcome.faultless += 1;
+                check(&left, seen.borrow().copy(), cut, outcome)
+            },
+        );
+        let rt = Rt::new(world.driver());
+        let work = live(rt.clone(), image.clone(), shared.clone(), opening);
+        let result = within_time(&rt, Rc::default(), work);
+        let next = cuts.end(&rt, result, &mut outcome).map_err(fail)?;
+        let next = next.filter(|_| !opening.in_order).unwrap_or_else(|| Next {
+            crash: world.crash(),
+            cut: 0,
+            state: shared.borrow().copy(),
+        });
+        outcome.met.met(Met::TreeOperation, opening.operations);
+        image.disks = next.crash.images(next.cut);
+        state = next.state;
+    }
+    Ok(outcome)
+}
+
+/// The time of day of a file system in virtual time.
+fn time(rt: &Rt) -> impl Fn() -> Time + 'static {
+    let clock = clock(rt, crate::archives::START_MS);
+    move || {
+        let ms = clock();
+        Time {
+            s: (ms / 1000) as i64,
+            ns: (ms % 1000) as u32 * 1_000_000,
+        }
+    }
+}
+
+/// Opens the file system, which has a state of `state`, and checks it before anything is changed.
+async fn open(
+    rt: &Rt,
+    image: &StoreImage,
+    options: OpenOptions,
+    state: &mut State,
+) -> Result<(Disk, Fs, Lsn), String> {
+    let disk = image.open_disk(rt, options).await;
+    let disk = disk.map_err(|error| format!("the opening is refused: {error}"))?;
+    sound(&disk).await?;
+    let fs = Fs::open(&disk, rt, time(rt)).await;
+    let fs = fs.map_err(|error| format!("the file system is not opened: {error}"))?;
+    let report = sound(&disk).await?;
+    if report.orphans > 0 {
+        return Err(format!("{} orphans are left", report.orphans));
+    }
+    let listing = dump(&fs).await.map_err(|error| error.to_string())?;
+    let last = disk.engine().marks().appended;
+    state.extend(last);
+    let durable = state.states.1.get();
+    let listing = Rc::new(listing);
+    let known = state
+        .states
+        .0
+        .borrow()
+        .values()
+        .any(|states| states.contains(&listing));
+    if !known && durable > Lsn(0) {
+        let states = state.states.0.borrow();
+        let last = states.values().next_back().map(|states| {
+            states
+                .iter()
+                .map(|state| state.to_string())
+                .collect::<Vec<_>>()
+                .join("or ")
+        });
+        return Err(format!(
+            "the files never were these:\n{listing}and last {}",
+            last.unwrap_or_default()
+        ));
+    }
+    if let Some(next) = state.next.take().filter(|next| next.listing() == *listing) {
+        state.tree = next;
+    } else if state.tree.listing() != *listing {
+        // An operation of several units, or one whose effects a cut has taken back.
+        state.tree = Tree::read(&fs).await.map_err(|error| error.to_string())?;
+    }
+    let recovered = state.states.opened(last, listing, durable);
+    state.under_way.clear();
+    state.tree.close_all();
+    Ok((disk, fs, recovered))
+}
+
+/// Verifies the tree and the lists.
+async fn sound(disk: &Disk) -> Result<tonearm_fs::FsReport, String> {
+    let report = tonearm_fs::check(disk)
+        .await
+        .map_err(|error| error.to_string())?;
+    let report = report.unwrap_or_default();
+    let lists = disk
+        .check_lists()
+        .await
+        .map_err(|error| error.to_string())?;
+    let mut problems = report.problems.clone();
+    problems.extend(lists.problems);
+    if lists.blocks != report.blocks {
+        problems.push(format!(
+            "{} blocks are on lists, and files have {}",
+            lists.blocks, report.blocks
+        ));
+    }
+    match problems.is_empty() {
+        true => Ok(report),
+        false => Err(format!("the tree is not sound: {problems:?}")),
+    }
+}
+
+/// Uses the file system.
+async fn live(
+    rt: Rt,
+    image: StoreImage,
+    state: Rc<RefCell<State>>,
+    opening: Opening,
+) -> Result<(), String> {
+    let mut random = ChaCha8Rng::seed_from_u64(opening.seed);
+    let options = OpenOptions {
+        linger: opening.linger,
+        ..open_options()
+    };
+    let mut own = state.borrow().copy();
+    let (disk, fs, _) = open(&rt, &image, options, &mut own).await?;
+    *state.borrow_mut() = own;
+    let engine = disk.engine().clone();
+    // The last commit that has changed each file.
+    let mut changed = BTreeMap::new();
+    for _ in 0..opening.operations {
+        let (mut tree, states) = {
+            let state = state.borrow();
+            (state.tree.clone(), state.states.clone())
+        };
+        let now = Rc::new(tree.listing());
+        // What was deleted is freed by commits of its own.
+        let before = engine.marks().appended;
+        states.note(states.last(), before, now.clone(), now.clone());
+        let step = Step::choose(&mut random, &tree);
+        let mut ways = vec![now.clone()];
+        ways.extend(step.between(&tree).map(Rc::new));
+        let expected = step.apply(&mut tree);
+        ways.push(Rc::new(tree.listing()));
+        {
+            let mut state = state.borrow_mut();
+            state.under_way = ways.clone();
+            state.next = Some(tree.clone());
+        }
+        let made = step.make(&fs, &tree).await;
+        if made != expected {
+            return Err(format!(
+                "{step:?} gives {made:?} and not {expected:?}\n{now}"
+            ));
+        }
+        let marks = engine.marks();
+        state.borrow_mut().done(tree, ways, before, marks, &step);
+        if marks.appended > before {
+            let lsn = marks.appended;
+            let files = step.files(&state.borrow().tree);
+            changed.extend(files.into_iter().map(|ino| (ino, lsn)));
+        }
+        let synced = match step {
+            Step::Sync(Some(ino)) => changed.get(&ino).copied().unwrap_or_default(),
+            Step::Sync(None) => before,
+            _ => Lsn(0),
+        };
+        if marks.durable < synced {
+            return Err(format!(
+                "{step:?} has returned, and {synced} is not durable"
+            ));
+        }
+        if random.next_u32().is_multiple_of(8) {
+            rt.sleep(Nanos(random.next_u64() % 30_000_000)).await;
+        }
+    }
+    let listing = dump(&fs).await.map_err(|error| error.to_string())?;
+    let expected = state.borrow().tree.listing();
+    if listing != expected {
+        return Err(format!("the files are\n{listing}\nand not\n{expected}"));
+    }
+    if opening.in_order {
+        drop(fs);
+        disk.close().await.map_err(|error| error.to_string())?;
+        let last = engine.marks().appended;
+        let states = state.borrow().states.clone();
+        let now = Rc::new(listing);
+        states.note(states.last(), last, now.clone(), now);
+        states.1.set(last);
+    }
+    Ok(())
+}
+
+/// Recovers the store that a cut has left, and compares.
+fn check(
+    left: &StoreImage,
+    mut state: State,
+    cut: u64,
+    outcome: &mut Outcome,
+) -> Result<(), String> {
+    let known = state.states.last();
+    let rt = cut::world(left, cut);
+    let (own, image) = (rt.clone(), left.clone());
+    let found = within_time(&rt, Rc::default(), async move {
+        let (_, _, recovered) = open(&own, &image, open_options(), &mut state).await?;
+        Ok(recovered)
+    });
+    rt.shut_down();
+    outcome.cut_short += u64::from(found? < known);
+    Ok(())
+}
