@@ -247,7 +247,8 @@ fn programs_of_the_system_copy_a_tree_in_and_out() {
 #[test]
 fn each_end_is_in_order() {
     let Some(bench) = bench() else { return };
-    let ends: [(&str, fn(&mut TreeMount)); 3] = [
+    type End = fn(&mut TreeMount);
+    let ends: [(&str, End); 3] = [
         ("fusermount3", |mount| {
             let done = tool(Path::new("/"), "fusermount3")
                 .arg("-u")
@@ -283,6 +284,23 @@ fn each_end_is_in_order() {
     drop(open);
     let mount = TreeMount::new(&bench);
     assert_eq!(fs::read(mount.path("open")).expect("read"), b"written");
+    mount.unmount();
+}
+
+#[test]
+fn an_unmounted_store_can_be_mounted_again_at_once() {
+    let Some(bench) = bench() else { return };
+    let mut mount = TreeMount::new(&bench);
+    for round in 0..3u64 {
+        fs::write(mount.path("a"), noise(round, 40 << 20)).expect("written");
+        bench.tool("umount", &["mnt"]);
+        let next = TreeMount::new(&bench);
+        assert_eq!(
+            fs::read(next.path("a")).expect("read"),
+            noise(round, 40 << 20)
+        );
+        std::mem::replace(&mut mount, next).ended_ok();
+    }
     mount.unmount();
 }
 
