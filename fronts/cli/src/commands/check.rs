@@ -3,6 +3,9 @@
 //! Every run begins with an inspection, which finds damage without changing anything. A repair then opens the store for
 //! writing, which recovers it, and treats the damaged groups.
 
+mod content;
+
+use self::content::{Files, Lists};
 use super::DAMAGED;
 use super::scrub::show_damage;
 use crate::cli::Check;
@@ -12,8 +15,7 @@ use serde::Serialize;
 use std::process::ExitCode;
 use tonearm_base::BufPool;
 use tonearm_device::Redundancy;
-use tonearm_disk::{Disk, DiskError};
-use tonearm_engine::{Engine, Inspection, MemberDevice, OpenOptions};
+use tonearm_engine::{Engine, Inspection, OpenOptions};
 use tonearm_layout::RepairOptions;
 use tonearm_rt::Rt;
 use tonearm_store::{Access, Executor, Opened, StoreError};
@@ -97,15 +99,10 @@ struct Findings {
     map_problems: Vec<String>,
     /// `None` when they were not checked.
     lists: Option<Lists>,
+    /// `None` when they were not checked, or the store has no file system.
+    files: Option<Files>,
     #[serde(skip_serializing_if = "Option::is_none")]
     array: Option<ArrayInfo>,
-}
-
-#[derive(Serialize, Default)]
-struct Lists {
-    lists: u64,
-    blocks: u64,
-    problems: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -184,6 +181,10 @@ impl Findings {
                 .lists
                 .as_ref()
                 .is_none_or(|lists| lists.problems.is_empty())
+            && self
+                .files
+                .as_ref()
+                .is_none_or(|files| files.problems.is_empty())
     }
 }
 
@@ -268,37 +269,10 @@ async fn look_at(rt: Rt, pool: BufPool, opened: Opened) -> anyhow::Result<Findin
     findings.map_problems = problems.iter().map(ToString::to_string).collect();
     drop(look);
     if findings.clean {
-        findings.lists = Some(check_lists(&rt, &pool, opened.devices).await);
+        (findings.lists, findings.files) = content::verify(&rt, &pool, opened.devices).await;
     }
     findings.sound = findings.is_sound();
     Ok(findings)
-}
-
-/// Verifies the lists of a store that was shut down in order.
-async fn check_lists(rt: &Rt, pool: &BufPool, members: Vec<MemberDevice>) -> Lists {
-    let report = async {
-        let options = OpenOptions {
-            read_only: true,
-            ..OpenOptions::default()
-        };
-        let disk = Disk::open(rt, pool, members, options, |_| {}).await?;
-        let report = disk.check_lists().await;
-        disk.close().await?;
-        report
-    };
-    let report: Result<_, DiskError> = report.await;
-    match report {
-        Ok(report) => Lists {
-            lists: report.lists,
-            blocks: report.blocks,
-            problems: report.problems,
-        },
-        // The content of pages that cannot be read is unknown.
-        Err(error) => Lists {
-            problems: vec![format!("the lists cannot be verified: {error}")],
-            ..Lists::default()
-        },
-    }
 }
 
 /// Makes the block map anew, before any other check.
@@ -362,8 +336,11 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
         }
         // Opening and closing write every copy of the superblock anew.
         engine.close().await?;
-        let lists = check_lists(&rt, &pool, devices).await;
-        repair.remaining.extend(lists.problems);
+        let (lists, files) = content::verify(&rt, &pool, devices).await;
+        let problems = lists.into_iter().flat_map(|lists| lists.problems);
+        repair.remaining.extend(problems);
+        let problems = files.into_iter().flat_map(|files| files.problems);
+        repair.remaining.extend(problems);
         Ok(repair)
     };
     with_members(arguments, Access::Write, work)
@@ -428,7 +405,7 @@ fn show(findings: &Findings) -> anyhow::Result<()> {
         report::count(findings.groups)
     ))?;
     show_damage(&findings.damaged)?;
-    show_lists(findings)?;
+    content::show(findings)?;
     match &findings.repair {
         None if findings.is_sound() && findings.is_degraded() => {
             report::line("no damage found, but the array is DEGRADED")?;
@@ -436,26 +413,6 @@ fn show(findings: &Findings) -> anyhow::Result<()> {
         None if findings.is_sound() => report::line("no damage found")?,
         None => report::line("damage found; --repair mends what can be mended")?,
         Some(repair) => show_repair(repair, findings.is_degraded())?,
-    }
-    Ok(())
-}
-
-fn show_lists(findings: &Findings) -> anyhow::Result<()> {
-    let lists = match &findings.lists {
-        Some(lists) => lists,
-        // The repair has verified them.
-        None if findings.repair.is_some() => return Ok(()),
-        None => return Ok(report::line("lists are verified once recovery has run")?),
-    };
-    for problem in &lists.problems {
-        report::line(format_args!("damage: {problem}"))?;
-    }
-    if lists.lists > 0 {
-        report::line(format_args!(
-            "verified {} lists of {} blocks",
-            report::count(lists.lists),
-            report::count(lists.blocks)
-        ))?;
     }
     Ok(())
 }

@@ -278,7 +278,7 @@ fn lists_of_a_store_that_was_not_closed_are_verified_after_recovery() {
     bench.ok(&["volume", "create", "a", "two", "--size", "4MiB"]);
     serving.kill();
     let look = bench.ok(&["check", "a"]);
-    contains(&look, "lists are verified once recovery has run");
+    contains(&look, "lists and files are verified once recovery has run");
     assert!(!look.contains("verified 1 lists"), "{look}");
     bench.ok(&["check", "a", "--repair"]);
     contains(&bench.ok(&["check", "a"]), "verified 1 lists of 3 blocks");
