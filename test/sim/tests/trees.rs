@@ -12,7 +12,7 @@ use tonearm_fs::{Fs, FsError, New, Piece, ROOT_INO, SetAttr};
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
 use tonearm_sim::trees::{File, Node, SPACE, Step, Tree, dump, sound, time};
-use tonearm_sim::{Layout, Shape, StoreImage};
+use tonearm_sim::{Kind, Layout, Outcome, Shape, Size, StoreImage};
 use tonearm_world::SimWorld;
 
 const FILE: New = New {
@@ -28,6 +28,24 @@ fn store(layout: Layout, spare: u64) -> StoreImage {
         ..shape(layout, 32)
     };
     small.create_with_spare(spare)
+}
+
+/// Behind each power cut the files are those behind one of the operations, with everything that was synced.
+#[test]
+fn behind_a_power_cut_the_files_are_those_behind_an_operation() {
+    let size = Size {
+        operations: 60,
+        generations: 3,
+        layout: None,
+        linger: None,
+    };
+    let mut total = Outcome::default();
+    for seed in 1..60 {
+        let outcome = Kind::Trees.run(seed, size);
+        total.add(&outcome.unwrap_or_else(|failure| panic!("trees {failure}")));
+    }
+    let (cuts, short) = (total.crash_points, total.cut_short);
+    assert!(cuts > 8000 && short > 2000, "{cuts} {short}");
 }
 
 /// The names that there are, where others change them meanwhile. Contents are not read.
