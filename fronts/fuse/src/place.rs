@@ -37,30 +37,66 @@ impl Mountable {
     pub fn find(place: &Path) -> Result<Self, MountError> {
         let absolute = std::path::absolute(place).map_err(|error| io_error(place, error))?;
         let mut detached = None;
-        if let Err(error) = std::fs::metadata(&absolute)
-            && error.raw_os_error() == Some(Errno::NOTCONN.raw_os_error())
-        {
-            detached = Some(detach_dead(&absolute)?);
-        }
-        let path = match absolute.canonicalize() {
-            Ok(path) if path.is_dir() => path,
-            Ok(path) => return Err(MountError::NotDirectory(path)),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(MountError::NoDirectory(place.to_path_buf()));
+        loop {
+            let path = resolve(place, &absolute)?;
+            let listed = mounted_on(&path).map_err(|error| io_error(&path, error))?;
+            let Some(listed) = listed else {
+                return Ok(Self { path, detached });
+            };
+            let source_text = listed.text();
+            match (lacks_server(&path, &listed), listed.fs_type == FS_TYPE) {
+                (true, true) => detach(&path)?,
+                (true, false) => {
+                    return Err(MountError::DeadOther {
+                        place: path,
+                        source_text,
+                    });
+                }
+                (false, _) => {
+                    return Err(MountError::Busy {
+                        place: path,
+                        source_text,
+                    });
+                }
             }
-            Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
-                return Err(MountError::NotDirectory(place.to_path_buf()));
-            }
-            Err(error) => return Err(io_error(place, error)),
-        };
-        match mounted_on(&path).map_err(|error| io_error(&path, error))? {
-            Some(listed) => Err(MountError::Busy {
-                place: path,
-                source_text: listed.text(),
-            }),
-            None => Ok(Self { path, detached }),
+            detached = Some(listed.source);
         }
     }
+}
+
+/// The directory's path without symbolic links. That of a mount without its server is resolved only up to its folder.
+fn resolve(place: &Path, absolute: &Path) -> Result<PathBuf, MountError> {
+    let found = absolute.canonicalize().and_then(|path| {
+        let is_directory = std::fs::metadata(&path)?.is_dir();
+        Ok((path, is_directory))
+    });
+    match found {
+        Ok((path, true)) => Ok(path),
+        Ok((path, false)) => Err(MountError::NotDirectory(path)),
+        Err(error) if is_disconnected(&error) => {
+            let folder = absolute.parent().unwrap_or(absolute).canonicalize();
+            let folder = folder.map_err(|error| io_error(place, error))?;
+            Ok(folder.join(absolute.file_name().unwrap_or_default()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            Err(MountError::NoDirectory(place.to_path_buf()))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
+            Err(MountError::NotDirectory(place.to_path_buf()))
+        }
+        Err(error) => Err(io_error(place, error)),
+    }
+}
+
+/// True when a mount of FUSE has no server any more. Attributes may still come from the kernel's cache, but statfs(2) asks the
+/// server each time.
+fn lacks_server(path: &Path, listed: &Listed) -> bool {
+    let is_fuse = listed.fs_type.starts_with("fuse");
+    is_fuse && rustix::fs::statfs(path).err() == Some(Errno::NOTCONN)
+}
+
+fn is_disconnected(error: &io::Error) -> bool {
+    Errno::from_io_error(error) == Some(Errno::NOTCONN)
 }
 
 impl Mountable {
@@ -76,24 +112,6 @@ fn io_error(place: &Path, error: io::Error) -> MountError {
         place: place.to_path_buf(),
         error,
     }
-}
-
-/// Detaches a mount without its server, if it is one of ours. The path cannot be resolved further than to its folder.
-fn detach_dead(absolute: &Path) -> Result<String, MountError> {
-    let error = |error| io_error(absolute, error);
-    let folder = absolute.parent().unwrap_or(absolute);
-    let name = absolute.file_name().unwrap_or_default();
-    let path = folder.canonicalize().map_err(error)?.join(name);
-    let listed = mounted_on(&path).map_err(error)?;
-    let listed = listed.ok_or_else(|| error(Errno::NOTCONN.into()))?;
-    if listed.fs_type != FS_TYPE {
-        return Err(MountError::DeadOther {
-            place: path,
-            source_text: listed.text(),
-        });
-    }
-    detach(&path)?;
-    Ok(listed.source)
 }
 
 /// What is mounted on `path`; the uppermost, if there are several.

@@ -12,11 +12,13 @@ mod server;
 pub mod sqlite;
 pub mod stamp;
 mod tool;
+mod tree_mount;
 
 pub use bench::{Bench, binary, extension};
 pub use server::{Server, wait_until};
 pub use tonearm_command_rig::contains;
 pub use tool::{Beside, Ran, require, skipped, tool};
+pub use tree_mount::TreeMount;
 
 /// One MiB.
 pub const MIB: u64 = 1 << 20;

@@ -23,6 +23,24 @@ pub fn possible() -> Result<(), String> {
     Ok(())
 }
 
+/// Checks that this machine allows `tonearm mount`.
+///
+/// # Errors
+/// Why it is not possible.
+pub fn fuse_possible() -> Result<(), String> {
+    if !rustix::process::geteuid().is_root() {
+        return Err("needs root for mount".into());
+    }
+    match std::fs::File::options()
+        .read(true)
+        .write(true)
+        .open("/dev/fuse")
+    {
+        Ok(_) => Ok(()),
+        Err(error) => Err(format!("/dev/fuse cannot be opened: {error}")),
+    }
+}
+
 /// A volume that nbdfuse shows as a file.
 pub struct Fuse {
     child: Child,

@@ -3,6 +3,7 @@
 use crate::bench::Bench;
 use crate::nbd::Client;
 use crate::tool::Ran;
+use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::path::PathBuf;
 use std::process::Child;
@@ -19,7 +20,7 @@ pub struct Server {
     child: Option<Child>,
     out: PathBuf,
     err: PathBuf,
-    /// The URI that the server printed: `nbd+unix:///main?socket=...`.
+    /// What the server printed when it was ready: the URI `nbd+unix:///main?socket=...`, or what is mounted where.
     pub uri: String,
     /// Time from the start to the line that says that the server serves.
     pub started_in: Duration,
@@ -31,12 +32,20 @@ impl Server {
     /// # Errors
     /// The result of the process, when it ends or does not serve within half a minute.
     pub fn start(bench: &Bench, arguments: &[&str]) -> Result<Self, Ran> {
+        Self::start_with(bench, &[&["serve"], arguments].concat(), "serving ")
+    }
+
+    /// Starts a command that serves, and waits until it says so in a line that begins with `ready`.
+    ///
+    /// # Errors
+    /// As for [`Server::start`].
+    pub fn start_with(bench: &Bench, words: &[&str], ready: &str) -> Result<Self, Ran> {
         // Each server writes to its own files, because a test may read the output of one after it has started another.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let out = bench.path(&format!("serve-{number}.out"));
         let err = bench.path(&format!("serve-{number}.err"));
-        let mut command = bench.command(&[&["serve"], arguments].concat());
+        let mut command = bench.command(words);
         command
             .stdout(File::create(&out).expect("a file"))
             .stderr(File::create(&err).expect("a file"));
@@ -51,7 +60,7 @@ impl Server {
         loop {
             let text = std::fs::read_to_string(&server.out).expect("a file");
             let line = text.split_once('\n').map(|(line, _)| line);
-            if let Some(uri) = line.and_then(|line| line.strip_prefix("serving ")) {
+            if let Some(uri) = line.and_then(|line| line.strip_prefix(ready)) {
                 server.uri = uri.to_string();
                 server.started_in = started.elapsed();
                 return Ok(server);
@@ -108,10 +117,23 @@ impl Server {
 
     /// Sends SIGTERM, waits for the end, and returns the result.
     #[track_caller]
-    pub fn end(mut self) -> Ran {
+    pub fn end(self) -> Ran {
+        self.signal(Signal::TERM);
+        self.ended()
+    }
+
+    /// Sends a signal.
+    #[track_caller]
+    pub fn signal(&self, signal: Signal) {
+        let pid = Pid::from_child(self.child.as_ref().expect("it runs"));
+        kill_process(pid, signal).expect("sent");
+    }
+
+    /// Waits for the end, and returns the result.
+    #[track_caller]
+    pub fn ended(mut self) -> Ran {
         let child = self.child.as_mut().expect("it runs");
-        let pid = rustix::process::Pid::from_child(child);
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).expect("sent");
+        let pid = Pid::from_child(child);
         let mut status = None;
         let asked = Instant::now();
         wait_until("an orderly end", END, || {
