@@ -242,6 +242,11 @@ impl Disk {
         self.0.shadows.used()
     }
 
+    /// Bytes of memory that open recovery units may hold together.
+    pub fn shadow_bytes_max(&self) -> u64 {
+        self.0.shadows.limit()
+    }
+
     /// Bytes of home space for the parts of recovery units that do not fit in memory.
     pub fn spill_bytes(&self) -> u64 {
         let space = self.table().of_kind(VolumeKind::Spill);

@@ -4,15 +4,12 @@ use crate::attrs::{SetAttr, check_regular};
 use crate::error::FsError;
 use crate::fs::{Attr, Fs};
 use crate::meta::{Meta, Number, Stop, orphan_key};
-use crate::orphans::FREED_MAX;
 use std::ops::Range;
 use tonearm_disk::{Aru, BlockId, ListId, Piece};
 use tonearm_format::{FileExtent, Inode};
 
 /// Largest size of a file, in bytes. Kernels take offsets as signed numbers.
 const SIZE_MAX: u64 = i64::MAX as u64;
-/// Most blocks that one unit takes for a preallocation.
-const ALLOCATED_MAX: u64 = 4096;
 /// Most bytes that a copy within the store reads at a time.
 const COPY_BYTES: u64 = 1 << 20;
 
@@ -277,12 +274,13 @@ impl Fs {
         let alone = used.alone().await;
         let block = self.block();
         let (first, stays) = (size.div_ceil(block), size % block);
+        let most = self.unit_blocks_max();
         let (inode, tail, cut) = self
             .look(|meta| {
                 let inode = meta.file(ino)?;
                 let tail = meta.runs(ino, size / block..first)?;
                 let cut = match inode.size > size || inode.blocks > 0 {
-                    true => meta.last_blocks(ino, first, FREED_MAX + 1)?,
+                    true => meta.last_blocks(ino, first, most + 1)?,
                     false => None,
                 };
                 Ok((inode, tail, cut))
@@ -298,7 +296,7 @@ impl Fs {
         }
         let (mut freed, mut is_large) = (None, false);
         if let Some((from, blocks)) = cut {
-            is_large = blocks.len() as u64 > FREED_MAX;
+            is_large = blocks.len() as u64 > most;
             if blocks.len() as u64 == inode.blocks && !is_large {
                 unit.delete_list(ListId(inode.list)).await?;
                 freed = Some((from, inode.blocks));
@@ -386,7 +384,7 @@ impl Fs {
         let block = self.block();
         let (mut at, stop) = (offset / block, end.div_ceil(block));
         while at < stop {
-            let to = stop.min(at + ALLOCATED_MAX);
+            let to = stop.min(at + self.unit_blocks_max());
             let mut unit = self.disk().begin();
             let (_, taken) = self.take_blocks(&mut unit, ino, at..to).await?;
             if taken.blocks > 0 {
@@ -425,7 +423,7 @@ impl Fs {
                 unit.write_blocks(from, &zeroes).await?;
             }
         }
-        let mut first = whole.start;
+        let (mut first, most) = (whole.start, self.unit_blocks_max());
         loop {
             // A unit frees some of the blocks, and the next one goes on behind them.
             let runs = match first < whole.end {
@@ -435,9 +433,9 @@ impl Fs {
             let (mut freed, mut stop) = (Vec::new(), whole.end);
             for run in &runs {
                 let Some(at) = run.block else { continue };
-                let count = run.count.min(FREED_MAX - freed.len() as u64);
+                let count = run.count.min(most - freed.len() as u64);
                 freed.extend(at..at + count);
-                if count < run.count || freed.len() as u64 == FREED_MAX {
+                if count < run.count || freed.len() as u64 == most {
                     stop = run.at + count;
                     break;
                 }

@@ -6,6 +6,7 @@ use crate::meta::{Meta, Number, Stop, damaged, entry_key, orphan_key};
 use crate::orphans::Freed;
 use crate::tree::Key;
 use tonearm_base::Lsn;
+use tonearm_disk::Aru;
 use tonearm_format::{DirEntry, ENTRY_NAME_MAX, Inode, TARGET_CHUNK, Time, item};
 
 /// Most bytes of a symbolic link's target.
@@ -158,7 +159,8 @@ impl Meta<'_, '_> {
         inode.ctime = now;
         self.put_inode(ino, &inode)?;
         let is_last = inode.nlink == 0;
-        if is_last {
+        // A note that it is being cut off stays, and the file is an orphan by its inode.
+        if is_last && self.get(orphan_key(ino))?.is_none() {
             self.put(orphan_key(ino), &[])?;
         }
         Ok(Dropped { ino, is_last })
@@ -343,7 +345,7 @@ impl Fs {
                 if inode.nlink >= LINKS_MAX {
                     return Err(FsError::TooManyLinks.into());
                 }
-                if inode.nlink == 0 {
+                if inode.nlink == 0 && meta.get(orphan_key(ino))?.is_some_and(|note| note.is_empty()) {
                     meta.remove(orphan_key(ino))?;
                 }
                 inode.nlink += 1;
@@ -431,24 +433,55 @@ impl Fs {
     ) -> Result<(), FsError> {
         check_known(from.1)?;
         check_known(to.1)?;
-        let (from_name, to_name, now) = (from.1.to_vec(), to.1.to_vec(), self.now());
-        let (from_dir, to_dir) = (from.0, to.0);
-        let (dropped, lsn) = self
-            .change(move |meta| {
-                let from = (from_dir, &from_name[..]);
-                let to = (to_dir, &to_name[..]);
-                match how {
-                    Rename::Exchange => meta.exchange(from, to, now).map(|()| None),
-                    _ => meta.rename(from, to, how, now),
+        let now = self.now();
+        loop {
+            let mut unit = self.disk().begin();
+            let freed = match how {
+                Rename::Replace => self.free_replaced(to, &mut unit).await?,
+                Rename::NoReplace | Rename::Exchange => None,
+            };
+            let ((from_dir, from_name), (to_dir, to_name)) = (from, to);
+            let (from_name, to_name, fs) = (from_name.to_vec(), to_name.to_vec(), self.clone());
+            let ended = self
+                .end(unit, move |meta| {
+                    let from = (from_dir, &from_name[..]);
+                    let to = (to_dir, &to_name[..]);
+                    if how == Rename::Exchange {
+                        return meta.exchange(from, to, now).map(|()| None);
+                    }
+                    let dropped = meta.rename(from, to, how, now)?;
+                    match (&freed, dropped) {
+                        (Some(freed), Some(dropped)) => {
+                            freed.end(&fs, meta, dropped.ino, dropped.is_last)?;
+                        }
+                        (Some(_), None) => return Err(Stop::Again),
+                        (None, _) => {}
+                    }
+                    Ok(dropped)
+                })
+                .await?;
+            if let Some((dropped, lsn)) = ended {
+                self.note(from_dir, lsn);
+                self.note(to_dir, lsn);
+                if let Some(dropped) = dropped {
+                    self.dropped(dropped, to_dir, lsn);
                 }
-            })
-            .await?;
-        self.note(from_dir, lsn);
-        self.note(to_dir, lsn);
-        if let Some(dropped) = dropped {
-            self.dropped(dropped, to_dir, lsn);
+                return Ok(());
+            }
         }
-        Ok(())
+    }
+
+    /// Adds the deletion of the file that a rename replaces to the unit, if there is one and the unit can free it.
+    async fn free_replaced(
+        &self,
+        (dir, name): (u64, &[u8]),
+        unit: &mut Aru,
+    ) -> Result<Option<Freed>, FsError> {
+        let found = self.look(|meta| meta.entry(dir, name)).await?;
+        match found {
+            Some((_, entry)) => Freed::begin(self, entry.ino, unit).await,
+            None => Ok(None),
+        }
     }
 
     /// The target of a symbolic link.

@@ -7,8 +7,19 @@ use crate::tree::Key;
 use tonearm_disk::{Aru, BlockId, ListId};
 use tonearm_format::item;
 
-/// Most blocks that one unit frees. Larger files are freed in several units.
-pub(crate) const FREED_MAX: u64 = 1024;
+/// Most blocks that one unit takes or frees, if it has memory for them. More is done in several units.
+const BLOCKS_MAX: u64 = 1024;
+/// A unit's memory for each block that it takes or frees, and the part of all units' memory that one may use for it.
+const OP_BYTES: u64 = 256;
+const MEMORY_SHARE: u64 = 4;
+
+impl Fs {
+    /// Most blocks that one unit takes or frees.
+    pub(crate) fn unit_blocks_max(&self) -> u64 {
+        let memory = self.disk().shadow_bytes_max() / MEMORY_SHARE;
+        (memory / OP_BYTES).clamp(1, BLOCKS_MAX)
+    }
+}
 
 /// A file that a unit frees with its list.
 pub(crate) struct Freed {
@@ -22,7 +33,7 @@ impl Freed {
     pub async fn begin(fs: &Fs, ino: u64, unit: &mut Aru) -> Result<Option<Self>, FsError> {
         let inode = fs.look(|meta| meta.inode(ino)).await?;
         let has_names = inode.nlink > 1 && inode.mode & TYPE != DIRECTORY;
-        if has_names || inode.blocks > FREED_MAX || fs.is_in_use(ino) {
+        if has_names || inode.blocks > fs.unit_blocks_max() || fs.is_in_use(ino) {
             return Ok(None);
         }
         if inode.list != 0 {
@@ -71,10 +82,11 @@ impl Fs {
             let Some((key, value)) = next else {
                 return Ok(());
             };
-            match <[u8; 8]>::try_from(&value[..]) {
-                Ok(size) => self.finish_cut(key.at, u64::from_le_bytes(size)).await?,
-                Err(_) => self.free(key.at).await?,
+            if let Ok(size) = <[u8; 8]>::try_from(&value[..]) {
+                self.finish_cut(key.at, u64::from_le_bytes(size)).await?;
             }
+            // Nothing happens to a file with a name.
+            self.free(key.at).await?;
             from = Key {
                 at: key.at + 1,
                 ..key
@@ -103,10 +115,11 @@ impl Fs {
             let Some(inode) = found.filter(|inode| inode.nlink == 0 && !self.is_in_use(ino)) else {
                 return Ok(());
             };
-            if inode.blocks > FREED_MAX {
+            let most = self.unit_blocks_max();
+            if inode.blocks > most {
                 let used = self.take(ino);
                 let alone = used.alone().await;
-                self.cut_blocks(ino, 0, FREED_MAX).await?;
+                self.cut_blocks(ino, 0, most).await?;
                 drop((alone, used));
                 continue;
             }
@@ -160,12 +173,17 @@ impl Fs {
         Ok(false)
     }
 
-    /// Frees the blocks behind a new size of a large file, and removes the note that they are to be freed.
+    /// Frees the blocks behind a new size of a large file, and removes the note that they are to be freed. A file without a
+    /// name stays an orphan.
     pub(crate) async fn finish_cut(&self, ino: u64, size: u64) -> Result<(), FsError> {
         let first = size.div_ceil(self.block());
-        while !self.cut_blocks(ino, first, FREED_MAX).await? {}
-        self.change(move |meta| meta.remove(orphan_key(ino)))
-            .await?;
+        let most = self.unit_blocks_max();
+        while !self.cut_blocks(ino, first, most).await? {}
+        self.change(move |meta| match meta.inode(ino)?.nlink {
+            0 => meta.put(orphan_key(ino), &[]),
+            _ => meta.remove(orphan_key(ino)).map(drop),
+        })
+        .await?;
         Ok(())
     }
 }

@@ -50,6 +50,12 @@ impl Session {
         }
     }
 
+    /// Waits for the last of the threads, when the mount has ended from outside. By now something else may be mounted there.
+    pub fn join(self) {
+        // A panic of the thread was told by `ended`.
+        let _ = self.thread.join();
+    }
+
     /// Unmounts. False when programs still use the mount: then it is detached from the tree, and what they have open is served
     /// until the process ends.
     ///
@@ -58,8 +64,7 @@ impl Session {
     pub fn end(self) -> Result<bool, MountError> {
         let ended = self.mounted.unmount()?;
         if ended {
-            // A panic of the thread was told by `ended`.
-            let _ = self.thread.join();
+            self.join();
         }
         Ok(ended)
     }

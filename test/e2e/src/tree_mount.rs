@@ -55,11 +55,9 @@ impl TreeMount {
         self.server.as_mut().expect("it runs")
     }
 
-    /// Kills the server. The mount stays, without a server.
+    /// Kills the server. The mount stays, without a server, until the next one detaches it.
     pub fn kill9(mut self) {
         self.server.take().expect("it runs").kill9();
-        // The next server detaches the mount, or the test does.
-        std::mem::forget(self);
     }
 
     /// Waits for the end of the server, which must be in order.
@@ -81,8 +79,10 @@ impl TreeMount {
 
 impl Drop for TreeMount {
     fn drop(&mut self) {
-        drop(self.server.take());
-        detach(&self.place);
+        if let Some(server) = self.server.take() {
+            drop(server);
+            detach(&self.place);
+        }
     }
 }
 

@@ -4,7 +4,7 @@
 mod model;
 mod step;
 
-pub use model::{Tree, dump};
+pub use model::{File, Node, Tree, dump};
 pub use step::Step;
 
 use crate::archives::{Model, clock, open_options, shape};
@@ -26,7 +26,7 @@ use tonearm_fs::{Fs, Time};
 use tonearm_rt::Rt;
 
 /// Bytes for the files, beside a small volume.
-const SPACE: u64 = 3 << 20;
+pub const SPACE: u64 = 3 << 20;
 
 /// The listing of a file system.
 type Listing = Rc<String>;
@@ -139,7 +139,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
 }
 
 /// The time of day of a file system in virtual time.
-fn time(rt: &Rt) -> impl Fn() -> Time + 'static {
+pub fn time(rt: &Rt) -> impl Fn() -> Time + 'static {
     let clock = clock(rt, crate::archives::START_MS);
     move || {
         let ms = clock();
@@ -204,7 +204,10 @@ async fn open(
 }
 
 /// Verifies the tree and the lists.
-async fn sound(disk: &Disk) -> Result<tonearm_fs::FsReport, String> {
+///
+/// # Errors
+/// The problems.
+pub async fn sound(disk: &Disk) -> Result<tonearm_fs::FsReport, String> {
     let report = tonearm_fs::check(disk)
         .await
         .map_err(|error| error.to_string())?;

@@ -372,23 +372,34 @@ impl Running {
                     }
                 },
                 Ok(Event::Unmounted(result)) => {
-                    let failed = result.as_ref().err();
-                    mount::end(self.mount.take());
-                    match (failed, self.ends_with_mount) {
-                        (Some(error), _) => {
-                            report::note(format_args!("the mount has failed: {error}"));
-                        }
-                        (None, true) => return (0, None),
-                        (None, false) => {
-                            report::note("the file system was unmounted; volumes are still served");
-                        }
-                    }
+                    let code = self.after_mount(result);
                     if self.ends_with_mount {
-                        return (1, None);
+                        return (code, None);
                     }
                 }
                 Ok(Event::Ready(..)) => {}
                 Err(_) => return (1, None),
+            }
+        }
+    }
+
+    /// Clears up after a mount that has ended. Returns the exit code of a server that ends with it.
+    fn after_mount(&mut self, result: std::io::Result<()>) -> u8 {
+        let session = self.mount.take();
+        match result {
+            Ok(()) => {
+                if let Some(session) = session {
+                    session.join();
+                }
+                if !self.ends_with_mount {
+                    report::note("the file system was unmounted; volumes are still served");
+                }
+                0
+            }
+            Err(error) => {
+                report::note(format_args!("the mount has failed: {error}"));
+                mount::end(session);
+                1
             }
         }
     }

@@ -10,6 +10,7 @@ use super::mailbox::{Mailbox, Message};
 use super::mount::{Mountpoint, time_of_day};
 use crate::cli::Members;
 use crate::opening;
+use rustix::process::{getegid, geteuid};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions};
-use tonearm_fs::Fs;
+use tonearm_fs::{Fs, FsError, ROOT_INO, SetAttr};
 use tonearm_fuse::{FuseServer, Requests};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
@@ -138,7 +139,10 @@ fn open_files(executor: &Executor, disk: &Disk) -> anyhow::Result<(FuseServer, M
     let Executor { rt, handle, pool } = executor;
     let opening = {
         let (disk, rt) = (disk.clone(), rt.clone());
-        async move { Fs::open(&disk, &rt, time_of_day).await }
+        async move {
+            let fs = Fs::open(&disk, &rt, time_of_day).await?;
+            give_new_root(&fs).await.map(|()| fs)
+        }
     };
     let fs = rt.block_on(opening)?;
     let (bell, sender) = handle.add_event()?;
@@ -148,6 +152,22 @@ fn open_files(executor: &Executor, disk: &Disk) -> anyhow::Result<(FuseServer, M
         block_size: disk.block_size(),
     };
     Ok((FuseServer::start(&fs, rt, pool, bell, incoming), point))
+}
+
+/// The root directory of a new file system belongs to the user who mounts it first.
+async fn give_new_root(fs: &Fs) -> Result<(), FsError> {
+    let root = fs.attr(ROOT_INO).await?.inode;
+    let (user, group) = (geteuid(), getegid());
+    let is_new = root.size == 0 && root.ctime == root.btime;
+    if is_new && !user.is_root() && !fs.disk().engine().options().read_only {
+        let owner = SetAttr {
+            uid: Some(user.as_raw()),
+            gid: Some(group.as_raw()),
+            ..SetAttr::default()
+        };
+        fs.set_attr(ROOT_INO, owner).await?;
+    }
+    Ok(())
 }
 
 fn report_recovery(disk: &Disk) {

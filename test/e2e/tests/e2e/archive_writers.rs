@@ -20,11 +20,11 @@ const AFTER: usize = 36;
 const WHOLE_EVERY: usize = 6;
 
 /// Moves money while the file `go` exists, and prints the number of each transfer with the commit that has it. At first one
-/// thread also rewrites a table, in transactions that are larger than a server of 16 MiB has memory for: the log does not have their
-/// blocks. It pauses behind each, because SQLite's locks have no queue.
+/// thread also rewrites a table, so often as the arguments say, in transactions that are larger than a server of 16 MiB has memory
+/// for: the log does not have their blocks. All pause, because SQLite's locks have no queue.
 const WRITERS: &str = "
 import random, threading
-processes, threads, accounts = map(int, sys.argv[3:])
+processes, threads, rewrites, accounts = map(int, sys.argv[3:])
 def tell(*words):
     os.write(1, (' '.join(map(str, words)) + '\\n').encode())
 def transfer(db):
@@ -38,20 +38,21 @@ def transfer(db):
     db.execute('UPDATE accounts SET balance = balance + ? WHERE id = ?', (amount, payee))
     db.execute('COMMIT')
     tell(number, *db.execute('PRAGMA tonearm_lsn').fetchone())
-def write(rewrites):
+def write(left):
     db = connect()
     db.execute('PRAGMA cache_size = 50')
     while os.path.exists('go'):
         transfer(db)
-        if rewrites > 0:
-            rewrites -= 1
+        if left > 0:
+            left -= 1
             db.execute('UPDATE large SET x = randomblob(3000)')
             time.sleep(0.2)
-            if rewrites == 0:
+            if left == 0:
                 open('rewritten', 'w').close()
+        time.sleep(random.random() / 200)
     db.close()
 def process(index):
-    all = [threading.Thread(target=write, args=(3 if index + n == 0 else 0,)) for n in range(threads)]
+    all = [threading.Thread(target=write, args=(rewrites if index + n == 0 else 0,)) for n in range(threads)]
     for one in all: one.start()
     for one in all: one.join()
 fork = multiprocessing.get_context('fork')
@@ -61,6 +62,15 @@ for one in all: one.join()
 assert {one.exitcode for one in all} == {0}
 tell('over')
 ";
+
+/// The writers, each with a connection of its own.
+struct Writers {
+    processes: u64,
+    /// In each process.
+    threads: u64,
+    /// Large transactions of the first one.
+    rewrites: u64,
+}
 
 /// What a restored database has.
 struct State {
@@ -172,13 +182,19 @@ fn archived_lsn(bench: &Bench) -> u64 {
 
 /// Lets writers move money in the database `name`, and restores states. The writers end before `end` is called, which archives
 /// everything.
-fn write_and_restore(bench: &Bench, name: &str, processes: u64, threads: u64, end: impl FnOnce()) {
+fn write_and_restore(bench: &Bench, name: &str, writers: &Writers, end: impl FnOnce()) {
     let first = archived_lsn(bench);
     bench.write("go", b"");
     let out = std::fs::File::create(bench.path("writers.out")).expect("a file");
     let mut command = python(bench, name, WRITERS);
-    command.args([processes, threads, ACCOUNTS].map(|number| number.to_string()));
-    let writers = Beside::start(command.stdout(out));
+    let numbers = [
+        writers.processes,
+        writers.threads,
+        writers.rewrites,
+        ACCOUNTS,
+    ];
+    command.args(numbers.map(|number| number.to_string()));
+    let running = Beside::start(command.stdout(out));
     let said = || String::from_utf8(bench.read("writers.out")).expect("text");
 
     let mut restores = Restores {
@@ -189,7 +205,7 @@ fn write_and_restore(bench: &Bench, name: &str, processes: u64, threads: u64, en
     };
     let mut wanted = TRANSFERS_MIN;
     for number in 1..=DURING {
-        if number == DURING / 3 {
+        if number == DURING / 3 && writers.rewrites > 0 {
             wait_until("the large transactions", LIMIT, || {
                 bench.path("rewritten").exists()
             });
@@ -203,7 +219,7 @@ fn write_and_restore(bench: &Bench, name: &str, processes: u64, threads: u64, en
     }
     std::fs::remove_file(bench.path("go")).expect("removed");
     wait_until("the writers' end", LIMIT, || said().ends_with("over\n"));
-    drop(writers);
+    drop(running);
     end();
     let last = archived_lsn(bench);
     for _ in 0..AFTER {
@@ -257,7 +273,12 @@ fn random_commits_of_processes_on_a_served_store_are_restored_whole() {
     let server = bench.serve(&["s.tn", "--archive", &address, "--memory", "16MiB"]);
     create_bank(&bench, "app.db");
     archived(&bench);
-    write_and_restore(&bench, "app.db", 3, 2, || {
+    let writers = Writers {
+        processes: 3,
+        threads: 2,
+        rewrites: 3,
+    };
+    write_and_restore(&bench, "app.db", &writers, || {
         archived(&bench);
     });
     server.end_ok();
@@ -269,6 +290,11 @@ fn random_commits_of_threads_in_a_program_are_restored_whole() {
     let address = url(&bench, "backup");
     let name = format!("app.db&archive={address}&archive_interval=0.02");
     create_bank(&bench, &name);
+    let writers = Writers {
+        processes: 1,
+        threads: 4,
+        rewrites: 0,
+    };
     // The end of the program archives what is left.
-    write_and_restore(&bench, &name, 1, 4, || {});
+    write_and_restore(&bench, &name, &writers, || {});
 }

@@ -14,7 +14,6 @@ use std::process::{Command, Stdio};
 use tonearm_tests::mount::fuse_possible;
 use tonearm_tests::{Bench, Server, TreeMount, binary, contains, noise, skipped, tool};
 
-const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 /// An access control list as the kernel takes it: the owner may read and write, group and others may read.
 const ACL: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x04\0\x04\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
@@ -88,13 +87,13 @@ fn verify(root: &Path) {
 
     let sparse = File::open(root.join("sparse")).expect("there");
     let about = sparse.metadata().expect("attributes");
-    assert_eq!((about.len(), about.blocks() * 512), (1 << 30, 8 * KIB));
+    assert_eq!((about.len(), about.blocks() * 512), (1 << 30, 8192));
     let seek = |from| rustix::fs::seek(&sparse, from).expect("found");
     assert_eq!(seek(SeekFrom::Data(0)), 512 * MIB);
-    assert_eq!(seek(SeekFrom::Hole(512 * MIB)), 512 * MIB + 8 * KIB);
+    assert_eq!(seek(SeekFrom::Hole(512 * MIB)), 512 * MIB + 8192);
     let mut around = [1; 12];
     sparse
-        .read_exact_at(&mut around, 512 * MIB + 4 * KIB - 6)
+        .read_exact_at(&mut around, 512 * MIB + 4096 - 6)
         .expect("read");
     assert_eq!(&around, b"\0\0middle\0\0\0\0".first_chunk().expect("long"));
 
@@ -157,7 +156,7 @@ fn build(root: &Path) {
     let sparse = File::create(root.join("sparse")).expect("made");
     sparse.set_len(2 << 30).expect("long");
     sparse
-        .write_all_at(b"middle", 512 * MIB + 4 * KIB - 4)
+        .write_all_at(b"middle", 512 * MIB + 4096 - 4)
         .expect("written");
     sparse.write_all_at(&[9; 8192], 768 * MIB).expect("written");
     let punch = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
@@ -247,7 +246,8 @@ fn programs_of_the_system_copy_a_tree_in_and_out() {
 #[test]
 fn each_end_is_in_order() {
     let Some(bench) = bench() else { return };
-    let ends: [(&str, fn(&mut TreeMount)); 3] = [
+    type End = fn(&mut TreeMount);
+    let ends: [(&str, End); 3] = [
         ("fusermount3", |mount| {
             let done = tool(Path::new("/"), "fusermount3")
                 .arg("-u")
@@ -283,6 +283,23 @@ fn each_end_is_in_order() {
     drop(open);
     let mount = TreeMount::new(&bench);
     assert_eq!(fs::read(mount.path("open")).expect("read"), b"written");
+    mount.unmount();
+}
+
+#[test]
+fn an_unmounted_store_can_be_mounted_again_at_once() {
+    let Some(bench) = bench() else { return };
+    let mut mount = TreeMount::new(&bench);
+    for round in 0..3u64 {
+        fs::write(mount.path("a"), noise(round, 40 << 20)).expect("written");
+        bench.tool("umount", &["mnt"]);
+        let next = TreeMount::new(&bench);
+        assert_eq!(
+            fs::read(next.path("a")).expect("read"),
+            noise(round, 40 << 20)
+        );
+        std::mem::replace(&mut mount, next).ended_ok();
+    }
     mount.unmount();
 }
 

@@ -1,0 +1,275 @@
+//! File systems in virtual time.
+
+#![allow(clippy::unwrap_used)]
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use tonearm_base::Nanos;
+use tonearm_fs::{Fs, FsError, New, Piece, ROOT_INO, SetAttr};
+use tonearm_rt::Rt;
+use tonearm_sim::archives::{open_options, shape};
+use tonearm_sim::trees::{File, Node, SPACE, Step, Tree, dump, sound, time};
+use tonearm_sim::{Kind, Layout, Outcome, Shape, Size, StoreImage};
+use tonearm_world::SimWorld;
+
+const FILE: New = New {
+    mode: 0o100_644,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+};
+
+fn store(layout: Layout, spare: u64) -> StoreImage {
+    let small = Shape {
+        blocks: 1,
+        ..shape(layout, 32)
+    };
+    small.create_with_spare(spare)
+}
+
+/// Behind each power cut the files are those behind one of the operations, with everything that was synced.
+#[test]
+fn behind_a_power_cut_the_files_are_those_behind_an_operation() {
+    let size = Size {
+        operations: 60,
+        generations: 3,
+        layout: None,
+        linger: None,
+    };
+    let mut total = Outcome::default();
+    for seed in 1..60 {
+        let outcome = Kind::Trees.run(seed, size);
+        total.add(&outcome.unwrap_or_else(|failure| panic!("trees {failure}")));
+    }
+    let (cuts, short) = (total.crash_points, total.cut_short);
+    assert!(cuts > 8000 && short > 2000, "{cuts} {short}");
+}
+
+/// The names that there are, where others change them meanwhile. Contents are not read.
+async fn learn(fs: &Fs) -> Result<Tree, FsError> {
+    let mut tree = Tree::default();
+    let mut dirs = vec![ROOT_INO];
+    while let Some(dir) = dirs.pop() {
+        for listed in fs.list(dir, 2, 100).await? {
+            let node = match listed.kind {
+                4 => Node::Directory(BTreeMap::new(), dir),
+                _ => Node::File(Vec::new()),
+            };
+            if listed.kind == 4 {
+                dirs.push(listed.ino);
+            }
+            let file = File {
+                node,
+                owner: (0, 0, 0),
+                names: 1,
+                xattrs: BTreeMap::new(),
+            };
+            tree.files.insert(listed.ino, file);
+        }
+    }
+    Ok(tree)
+}
+
+/// Several clients use the same few directories at the same time. The power is cut somewhere.
+#[test]
+fn operations_side_by_side_leave_a_sound_tree_also_behind_a_cut() {
+    let (mut operations, mut done) = (0, 0);
+    for seed in 0..40 {
+        let layout = [Layout::Overwrite, Layout::Hylog][seed as usize % 2];
+        let mut image = store(layout, SPACE);
+        let counts = Rc::new(Cell::new((0, 0)));
+        let own = counts.clone();
+        let (crash, _) = image.run(
+            seed,
+            move |world: SimWorld, rt: Rt, image: StoreImage| async move {
+                let disk = image.open_disk(&rt, open_options()).await.unwrap();
+                let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+                // What there is, as far as the clients have learned it.
+                let known = Rc::new(RefCell::new(Tree::default()));
+                let ended = Rc::new(Cell::new(0));
+                for client in 0..4 {
+                    let (fs, rt, known) = (fs.clone(), rt.clone(), known.clone());
+                    let (counts, ended) = (own.clone(), ended.clone());
+                    rt.clone().spawn(async move {
+                        let mut random = ChaCha8Rng::seed_from_u64(seed * 10 + client);
+                        for _ in 0..60 {
+                            let tree = known.borrow().clone();
+                            let step = Step::choose(&mut random, &tree);
+                            // Handles and numbers of new files are for one client.
+                            let is_alone = matches!(
+                                step,
+                                Step::Handle(_) | Step::Read(_) | Step::MakeUnnamed(_)
+                            );
+                            if is_alone {
+                                continue;
+                            }
+                            let result = step.run(&fs).await;
+                            let (all, good) = counts.get();
+                            counts.set((all + 1, good + u64::from(result.is_ok())));
+                            if let Err(error) = result {
+                                assert!(!error.contains(' '), "{step:?}: {error}");
+                            }
+                            if let Ok(tree) = learn(&fs).await {
+                                *known.borrow_mut() = tree;
+                            }
+                            rt.sleep(Nanos(random.next_u64() % 1_000_000)).await;
+                        }
+                        ended.set(ended.get() + 1);
+                    });
+                }
+                let stop = seed % 3 == 0;
+                while ended.get() < 4 && !(stop && rt.now() > Nanos::from_millis(20)) {
+                    rt.sleep(Nanos::from_millis(1)).await;
+                }
+                if ended.get() == 4 {
+                    sound(&disk).await.unwrap();
+                    disk.flush().await.unwrap();
+                }
+                world.crash()
+            },
+        );
+        image.disks = crash.images(seed);
+        image.run(seed, move |_, rt: Rt, image: StoreImage| async move {
+            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+            sound(&disk).await.unwrap();
+            let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+            dump(&fs).await.unwrap();
+            assert_eq!(sound(&disk).await.unwrap().orphans, 0);
+        });
+        let (all, good) = counts.get();
+        (operations, done) = (operations + all, done + good);
+    }
+    println!("{operations} operations, {done} of them were possible");
+    assert!(done > 2000, "{done}");
+}
+
+/// Writes a byte to each of `blocks` blocks of a file, in large writes.
+async fn fill(fs: &Fs, ino: u64, blocks: u64) {
+    let mut at = 0;
+    while at < blocks {
+        let count = (blocks - at).min(64);
+        let data = vec![at as u8 + 1; (count * 4096) as usize];
+        fs.write(ino, at * 4096, &data).await.unwrap();
+        at += count;
+    }
+}
+
+/// A large file is cut off, or deleted, in several units. The power is cut between them. Nobody sees a state between.
+#[test]
+fn a_large_file_is_cut_off_or_deleted_as_a_whole() {
+    let (mut before, mut between, mut behind) = (0, 0, 0);
+    for seed in 0..60 {
+        let deletes = seed % 2 == 0;
+        let mut image = store(Layout::Overwrite, 24 << 20);
+        let (crash, _) = image.run(
+            seed,
+            move |world: SimWorld, rt: Rt, image: StoreImage| async move {
+                let disk = image.open_disk(&rt, open_options()).await.unwrap();
+                let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+                let attr = fs.make(ROOT_INO, b"large", FILE).await.unwrap();
+                fill(&fs, attr.ino, 3000).await;
+                disk.flush().await.unwrap();
+                let (own, flushed) = (fs.clone(), disk.clone());
+                rt.spawn(async move {
+                    let set = SetAttr {
+                        size: Some(5000),
+                        ..SetAttr::default()
+                    };
+                    match deletes {
+                        true => own.unlink(ROOT_INO, b"large").await.unwrap(),
+                        false => drop(own.set_attr(attr.ino, set).await.unwrap()),
+                    }
+                    flushed.flush().await.unwrap();
+                });
+                rt.sleep(Nanos(seed * 50_000)).await;
+                world.crash()
+            },
+        );
+        image.disks = crash.images(seed);
+        let (cut, _) = image.run(seed, move |_, rt: Rt, image: StoreImage| async move {
+            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+            let found = sound(&disk).await.unwrap().blocks;
+            let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+            let report = sound(&disk).await.unwrap();
+            let size = match fs.look_up(ROOT_INO, b"large").await {
+                Ok(attr) => attr.inode.size,
+                Err(_) => 0,
+            };
+            match (size, deletes) {
+                (0, true) => assert_eq!(report.blocks, 0),
+                (5000, false) => {
+                    assert_eq!(report.blocks, 2);
+                    let set = SetAttr {
+                        size: Some(9000),
+                        ..SetAttr::default()
+                    };
+                    let ino = fs.look_up(ROOT_INO, b"large").await.unwrap().ino;
+                    fs.set_attr(ino, set).await.unwrap();
+                    let tail = fs.read(ino, 5000, 4000).await.unwrap();
+                    let is_zero = tail.iter().all(|piece| match piece {
+                        Piece::Data(data) => data.iter().all(|byte| *byte == 0),
+                        Piece::Zero(_) => true,
+                    });
+                    assert!(is_zero, "what is added reads as zeroes");
+                }
+                (size, _) => assert_eq!((size, report.blocks), (3000 * 4096, 3000)),
+            }
+            (size > 5000, found)
+        });
+        match cut {
+            (true, _) => before += 1,
+            (false, 3..3000) => between += 1,
+            (false, _) => behind += 1,
+        }
+    }
+    println!("{before} before, {between} with a part of the blocks, {behind} behind");
+    assert!(before > 3 && between > 5, "{before} {between}");
+}
+
+/// A store without space refuses, changes nothing, and goes on when something is deleted.
+#[test]
+fn a_full_store_refuses_and_goes_on() {
+    let image = store(Layout::Overwrite, 1 << 20);
+    image.run(1, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        let large = fs.make(ROOT_INO, b"large", FILE).await.unwrap().ino;
+        let (mut at, data) = (0, vec![1; 16 << 10]);
+        let error = loop {
+            match fs.write(large, at, &data).await {
+                Ok(()) => at += data.len() as u64,
+                Err(error) => break error,
+            }
+        };
+        assert!(error.is_full(), "{error}");
+        let size = fs.attr(large).await.unwrap().inode.size;
+        assert_eq!(size, at, "the write that failed changed nothing");
+        sound(&disk).await.unwrap();
+        let mut names = Vec::new();
+        let error = loop {
+            let name = format!("{:0>200}", names.len()).into_bytes();
+            match fs.make(ROOT_INO, &name, FILE).await {
+                Ok(_) => names.push(name),
+                Err(error) => break error,
+            }
+        };
+        assert!(error.is_full(), "{error}");
+        sound(&disk).await.unwrap();
+        // A deletion needs no space, and gives some.
+        fs.unlink(ROOT_INO, b"large").await.unwrap();
+        let again = fs.make(ROOT_INO, b"again", FILE).await;
+        for name in names {
+            fs.unlink(ROOT_INO, &name).await.unwrap();
+        }
+        let again = match again {
+            Ok(attr) => attr.ino,
+            Err(_) => fs.make(ROOT_INO, b"again", FILE).await.unwrap().ino,
+        };
+        fs.write(again, 0, &data).await.unwrap();
+        let report = sound(&disk).await.unwrap();
+        assert_eq!((report.inodes, report.blocks), (2, 4));
+    });
+}
