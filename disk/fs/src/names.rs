@@ -322,6 +322,7 @@ impl Fs {
             })
             .await?;
         self.open_handle(attr.ino);
+        self.free_after_use(attr.ino);
         Ok(attr)
     }
 
@@ -345,7 +346,11 @@ impl Fs {
                 if inode.nlink >= LINKS_MAX {
                     return Err(FsError::TooManyLinks.into());
                 }
-                if inode.nlink == 0 && meta.get(orphan_key(ino))?.is_some_and(|note| note.is_empty()) {
+                if inode.nlink == 0
+                    && meta
+                        .get(orphan_key(ino))?
+                        .is_some_and(|note| note.is_empty())
+                {
                     meta.remove(orphan_key(ino))?;
                 }
                 inode.nlink += 1;
@@ -415,7 +420,7 @@ impl Fs {
     fn dropped(&self, dropped: Dropped, dir: u64, lsn: Lsn) {
         self.note(dir, lsn);
         self.note(dropped.ino, lsn);
-        if dropped.is_last && !self.is_in_use(dropped.ino) {
+        if dropped.is_last && !self.free_after_use(dropped.ino) {
             self.free_in_background(dropped.ino);
         }
     }

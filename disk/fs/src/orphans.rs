@@ -112,9 +112,12 @@ impl Fs {
                     is_orphan.then(|| meta.inode(ino)).transpose()
                 })
                 .await?;
-            let Some(inode) = found.filter(|inode| inode.nlink == 0 && !self.is_in_use(ino)) else {
+            let Some(inode) = found.filter(|inode| inode.nlink == 0) else {
                 return Ok(());
             };
+            if self.free_after_use(ino) {
+                return Ok(());
+            }
             let most = self.unit_blocks_max();
             if inode.blocks > most {
                 let used = self.take(ino);

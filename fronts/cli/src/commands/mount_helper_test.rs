@@ -36,6 +36,14 @@ fn flags_of_mount_are_taken() {
 
 #[test]
 fn a_remount_is_told_from_a_mount() {
-    assert!(asked("a b -o ro,relatime,remount").expect("good usage").is_remount());
-    assert!(!asked("a b -o ro,fsname=remount").expect("good usage").is_remount());
+    assert!(
+        asked("a b -o ro,relatime,remount")
+            .expect("good usage")
+            .is_remount()
+    );
+    assert!(
+        !asked("a b -o ro,fsname=remount")
+            .expect("good usage")
+            .is_remount()
+    );
 }
