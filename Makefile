@@ -10,6 +10,8 @@
 #   make bench-sqlite    only SQLite, on Tonearm and on files
 #   make fuzz     SECONDS=60 for each target
 #   make crash    SECONDS=60 SEED=1: power cuts and drive faults in the simulator
+#   make fs-conformance    all suites for the mounted file system, as root: pjdfstest, a million operations of fsx, stress-ng,
+#                 dbench, a directory of a million entries. It takes an hour and prints counts; `make test` runs a share.
 #   make deps     check for the programs that the tests need; as root on Debian, install them
 
 CARGO ?= cargo
@@ -22,7 +24,7 @@ CRASH_SECONDS ?= 60
 FUZZ_SECONDS ?= 48
 BENCH ?=
 
-.PHONY: run test bench bench-sqlite fuzz crash deps run-deps build fmt lint tidy check unit lab-check lab-docs crash-test e2e clean
+.PHONY: run test bench bench-sqlite fuzz crash deps run-deps build fmt lint tidy check unit lab-check lab-docs crash-test e2e fs-conformance clean
 
 run: run-deps
 	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
@@ -63,6 +65,11 @@ lab-docs:
 e2e:
 	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
 	$(CARGO) test --release --locked --workspace --test e2e
+
+# One after the other, because each measures or loads the machine.
+fs-conformance: deps
+	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
+	TONEARM_FS_CONFORMANCE=long $(CARGO) test --release --locked --workspace --test e2e fs_conformance -- --nocapture --test-threads=1
 
 crash-test:
 	$(CARGO) build --release --locked --workspace --bin crash

@@ -11,7 +11,8 @@ programs_test="$programs_run c++:g++ git:git nbdcopy:libnbd-bin nbdinfo:libnbd-b
     nbdfuse:libnbd-bin nbdkit:nbdkit qemu-img:qemu-utils qemu-io:qemu-utils qemu-nbd:qemu-utils fio:fio
     mkfs.xfs:xfsprogs xfs_repair:xfsprogs fusermount3:fuse3 losetup:mount openssl:openssl
     systemd-socket-activate:systemd kill:procps gzip:gzip sqlite3:sqlite3 python3:python3 nm:binutils
-    pgrep:procps /usr/include/sqlite3.h:libsqlite3-dev go:golang-go"
+    pgrep:procps /usr/include/sqlite3.h:libsqlite3-dev go:golang-go
+    stress-ng:stress-ng dbench:dbench tar:tar"
 
 # Debian installs some of the programs in directories that only root has in PATH.
 PATH="$PATH:/usr/sbin:/sbin"
@@ -71,6 +72,17 @@ if [ "${1:-test}" = test ] && ! PATH="$tools:$PATH" command -v versitygw >/dev/n
         exit 1
     }
 fi
+# Suites for the file system, as programs of crates.io. They need no speed, so they are built without optimisation.
+for suite in pjdfstest@0.2.2 fsx@0.3.2; do
+    if [ "${1:-test}" = test ] && ! PATH="$tools/bin:$PATH" command -v "${suite%@*}" >/dev/null 2>&1; then
+        echo "deps: building $suite, which takes a minute"
+        cargo install --quiet --debug --locked --root "$tools" "$suite" || {
+            echo "deps: ${suite%@*} is missing, and it could not be built; try:" >&2
+            echo "deps:   cargo install --debug --locked --root $tools $suite" >&2
+            exit 1
+        }
+    fi
+done
 tried=run/deps.tried
 if [ "${1:-test}" = run ] && [ ! -e "$tried" ] && can_install; then
     missing=$(missing_packages "$wanted_run")

@@ -4,7 +4,7 @@ use crate::error::FsError;
 use crate::fs::{DIRECTORY, REGULAR, SYMLINK, TYPE};
 use crate::meta::{Meta, Number, Stop, first_key, hash};
 use crate::tree::Key;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use tonearm_disk::{Disk, ListId};
 use tonearm_format::{DirEntry, FileExtent, Inode, ROOT_INO, Xattr, item};
 
@@ -71,7 +71,8 @@ struct Checker<'a> {
     hash_key: (u64, u64),
     report: FsReport,
     files: BTreeMap<u64, Known>,
-    orphans: BTreeSet<u64>,
+    /// Files with an item of an orphan, and whether it has no value.
+    orphans: BTreeMap<u64, bool>,
     current: Option<Current>,
 }
 
@@ -89,7 +90,7 @@ pub async fn check(disk: &Disk) -> Result<Option<FsReport>, FsError> {
         hash_key: (0, 0),
         report: FsReport::default(),
         files: BTreeMap::new(),
-        orphans: BTreeSet::new(),
+        orphans: BTreeMap::new(),
         current: None,
     };
     match checker.run().await {
@@ -156,10 +157,8 @@ impl Checker<'_> {
 
     async fn item(&mut self, key: Key, value: &[u8]) -> Result<(), FsError> {
         if (key.ino, key.kind) == (0, item::ORPHAN) {
-            // A file of which a part is being cut off has its size there.
-            if value.is_empty() {
-                self.orphans.insert(key.at);
-            }
+            // A file of which a part is being cut off has its size there, with a name or without one.
+            self.orphans.insert(key.at, value.is_empty());
             return Ok(());
         }
         if key.kind == item::INODE {
@@ -331,15 +330,15 @@ impl Checker<'_> {
                     "directory {ino} says to be in {says}, and it is in {is}"
                 ));
             }
-            match (nlink == 0, self.orphans.contains(ino)) {
-                (true, true) => self.report.orphans += 1,
-                (true, false) => self
+            match (nlink == 0, self.orphans.get(ino)) {
+                (true, Some(_)) => self.report.orphans += 1,
+                (true, None) => self
                     .report
                     .problem(format!("inode {ino} has no name and is no orphan")),
-                (false, true) => self
+                (false, Some(true)) => self
                     .report
                     .problem(format!("inode {ino} is an orphan and has a name")),
-                (false, false) => {}
+                (false, None | Some(false)) => {}
             }
         }
         let next = self.look(|meta| meta.number(Number::NextIno)).await?;

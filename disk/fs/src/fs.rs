@@ -5,7 +5,8 @@
 //!    So operations are serialised by the ends of their units, and need no locks among each other.
 //! 2. The blocks and the size of a file change only while the operation has the file alone ([`Use::alone`]). Reads of its
 //!    content share it. So the blocks that were looked up are those that are read or written.
-//! 3. A file without a name lives while it is in use. Its orphan item tells the next opening that it is to be deleted.
+//! 3. A file without a name lives while it is in use. The end of its last use deletes it, a handle or an operation. Its orphan
+//!    item tells the next opening that it is to be deleted.
 
 use crate::error::FsError;
 use crate::meta::{Meta, Number, Stop};
@@ -73,6 +74,8 @@ struct FileState {
     content: Semaphore,
     /// The last commit that has changed it since it came into use.
     changed: Cell<Lsn>,
+    /// It may have lost its last name, so it is to be deleted when its use ends.
+    nameless: Cell<bool>,
 }
 
 /// Keeps a file in use.
@@ -210,6 +213,7 @@ impl Fs {
                 uses: Cell::new(0),
                 content: Semaphore::new(&self.0.rt, READERS),
                 changed: Cell::new(Lsn(0)),
+                nameless: Cell::new(false),
             })
         });
         file.uses.set(file.uses.get() + 1);
@@ -229,9 +233,24 @@ impl Fs {
         let mut files = self.0.files.borrow_mut();
         let Some(file) = files.get(&ino) else { return };
         file.uses.set(file.uses.get() - 1);
-        if file.uses.get() == 0 {
-            files.remove(&ino);
+        if file.uses.get() > 0 {
+            return;
         }
+        let nameless = file.nameless.get();
+        files.remove(&ino);
+        drop(files);
+        if nameless {
+            self.free_in_background(ino);
+        }
+    }
+
+    /// Sees to it that a file, which may have no name, is deleted when its use ends. False when it is not in use.
+    pub(crate) fn free_after_use(&self, ino: u64) -> bool {
+        let files = self.0.files.borrow();
+        files.get(&ino).is_some_and(|file| {
+            file.nameless.set(true);
+            true
+        })
     }
 
     /// Counts a handle of a file or directory. A file without a name is deleted with its last handle.
@@ -243,9 +262,6 @@ impl Fs {
     /// Ends a handle.
     pub fn close_handle(&self, ino: u64) {
         self.end_use(ino);
-        if !self.is_in_use(ino) {
-            self.free_in_background(ino);
-        }
     }
 
     /// Notes a commit that has changed `ino`, if the file is in use.

@@ -159,7 +159,8 @@ impl Meta<'_, '_> {
         inode.ctime = now;
         self.put_inode(ino, &inode)?;
         let is_last = inode.nlink == 0;
-        if is_last {
+        // A note that it is being cut off stays, and the file is an orphan by its inode.
+        if is_last && self.get(orphan_key(ino))?.is_none() {
             self.put(orphan_key(ino), &[])?;
         }
         Ok(Dropped { ino, is_last })
@@ -321,6 +322,7 @@ impl Fs {
             })
             .await?;
         self.open_handle(attr.ino);
+        self.free_after_use(attr.ino);
         Ok(attr)
     }
 
@@ -344,7 +346,11 @@ impl Fs {
                 if inode.nlink >= LINKS_MAX {
                     return Err(FsError::TooManyLinks.into());
                 }
-                if inode.nlink == 0 {
+                if inode.nlink == 0
+                    && meta
+                        .get(orphan_key(ino))?
+                        .is_some_and(|note| note.is_empty())
+                {
                     meta.remove(orphan_key(ino))?;
                 }
                 inode.nlink += 1;
@@ -414,7 +420,7 @@ impl Fs {
     fn dropped(&self, dropped: Dropped, dir: u64, lsn: Lsn) {
         self.note(dir, lsn);
         self.note(dropped.ino, lsn);
-        if dropped.is_last && !self.is_in_use(dropped.ino) {
+        if dropped.is_last && !self.free_after_use(dropped.ino) {
             self.free_in_background(dropped.ino);
         }
     }

@@ -82,10 +82,11 @@ impl Fs {
             let Some((key, value)) = next else {
                 return Ok(());
             };
-            match <[u8; 8]>::try_from(&value[..]) {
-                Ok(size) => self.finish_cut(key.at, u64::from_le_bytes(size)).await?,
-                Err(_) => self.free(key.at).await?,
+            if let Ok(size) = <[u8; 8]>::try_from(&value[..]) {
+                self.finish_cut(key.at, u64::from_le_bytes(size)).await?;
             }
+            // Nothing happens to a file with a name.
+            self.free(key.at).await?;
             from = Key {
                 at: key.at + 1,
                 ..key
@@ -111,9 +112,12 @@ impl Fs {
                     is_orphan.then(|| meta.inode(ino)).transpose()
                 })
                 .await?;
-            let Some(inode) = found.filter(|inode| inode.nlink == 0 && !self.is_in_use(ino)) else {
+            let Some(inode) = found.filter(|inode| inode.nlink == 0) else {
                 return Ok(());
             };
+            if self.free_after_use(ino) {
+                return Ok(());
+            }
             let most = self.unit_blocks_max();
             if inode.blocks > most {
                 let used = self.take(ino);
@@ -172,13 +176,17 @@ impl Fs {
         Ok(false)
     }
 
-    /// Frees the blocks behind a new size of a large file, and removes the note that they are to be freed.
+    /// Frees the blocks behind a new size of a large file, and removes the note that they are to be freed. A file without a
+    /// name stays an orphan.
     pub(crate) async fn finish_cut(&self, ino: u64, size: u64) -> Result<(), FsError> {
         let first = size.div_ceil(self.block());
         let most = self.unit_blocks_max();
         while !self.cut_blocks(ino, first, most).await? {}
-        self.change(move |meta| meta.remove(orphan_key(ino)))
-            .await?;
+        self.change(move |meta| match meta.inode(ino)?.nlink {
+            0 => meta.put(orphan_key(ino), &[]),
+            _ => meta.remove(orphan_key(ino)).map(drop),
+        })
+        .await?;
         Ok(())
     }
 }

@@ -57,6 +57,11 @@ pub enum MountError {
         /// Its text.
         said: String,
     },
+    /// Nothing of ours is mounted there.
+    #[error(
+        "cannot remount {0}: no store is mounted there; mount one first: tonearm mount STORE {0}"
+    )]
+    NotMounted(PathBuf),
     /// An option that does not exist.
     #[error("there is no mount option '{0}'; known are: {known}", known = crate::options::KNOWN)]
     Option(String),

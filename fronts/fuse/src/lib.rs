@@ -30,6 +30,7 @@ mod transport;
 
 pub use error::MountError;
 pub use metrics::{Counters, Kind, Metrics};
+pub use mounting::remount;
 pub use options::MountOptions;
 pub use place::Mountable;
 pub use queue::{Incoming, Requests};

@@ -5,7 +5,7 @@ use crate::options::MountOptions;
 use crate::place::{FS_TYPE, Mountable, is_ours};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use rustix::mount::{UnmountFlags, mount, unmount};
+use rustix::mount::{UnmountFlags, mount, mount_remount, unmount};
 use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SocketFlags, SocketType,
     recvmsg, socketpair,
@@ -163,6 +163,27 @@ impl Mounted {
             Err(error) => Err(error),
         }
     }
+}
+
+/// Changes the flags of a mount of ours (`mount -o remount`): read-only or not, access times, set-user-id programs, devices.
+/// `list` is what mount(8) passes on: all flags that are to hold, and options of FUSE, which stay as they are. The server goes
+/// on; it takes no changes if it was started with `ro`.
+///
+/// # Errors
+/// When it is no mount of ours, an option is not known, files are open for writing and the mount is to become read-only, or
+/// the caller may not mount.
+pub fn remount(place: &Path, list: &str) -> Result<(), MountError> {
+    let error = |error: std::io::Error| MountError::Io {
+        what: "remount",
+        place: place.to_path_buf(),
+        error,
+    };
+    let path = place.canonicalize().map_err(error)?;
+    if !is_ours(&path) {
+        return Err(MountError::NotMounted(path));
+    }
+    let options = MountOptions::of_remount(list)?;
+    mount_remount(&path, options.flags(), "").map_err(|failed| error(failed.into()))
 }
 
 /// Takes the mount out of the tree. It ends with the last file that is open.

@@ -24,6 +24,9 @@ const WITHOUT_EFFECT: &[&str] = &[
     "nonempty",
 ];
 
+/// Options in a list for a remount that concern FUSE alone.
+const OF_FUSE: &[&str] = &["remount", "user_id", "group_id", "max_read", "blksize"];
+
 /// How the file system is mounted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MountOptions {
@@ -64,6 +67,22 @@ impl MountOptions {
             self.take(option)?;
         }
         Ok(())
+    }
+
+    /// The options of a remount. mount(8) leaves out what is the default of the kernel: set-user-id programs and devices take
+    /// effect unless the list says otherwise. What FUSE alone knows cannot be changed, and is passed over.
+    pub(crate) fn of_remount(list: &str) -> Result<Self, MountError> {
+        let mut options = Self {
+            suid: true,
+            dev: true,
+            ..Self::default()
+        };
+        let known = list.split(',').filter(|option| {
+            let name = option.split_once('=').map_or(*option, |(name, _)| name);
+            !OF_FUSE.contains(&name)
+        });
+        options.parse(&known.collect::<Vec<_>>().join(","))?;
+        Ok(options)
     }
 
     fn take(&mut self, option: &str) -> Result<(), MountError> {

@@ -42,3 +42,14 @@ fn fusermount_gets_words() {
         ["ro", "noatime", "default_permissions", "allow_other"]
     );
 }
+
+#[test]
+fn a_remount_has_the_flags_of_its_list_alone() {
+    // What mount(8) passes for `mount -o remount,ro`.
+    let list = "ro,relatime,remount,user_id=0,group_id=0,default_permissions,allow_other";
+    let options = MountOptions::of_remount(list).expect("known");
+    assert_eq!(options.flags(), MountFlags::RDONLY | MountFlags::RELATIME);
+    let options = MountOptions::of_remount("remount,rw,nosuid,nodev").expect("known");
+    assert_eq!(options.flags(), MountFlags::NOSUID | MountFlags::NODEV);
+    assert!(MountOptions::of_remount("remount,quota").is_err());
+}

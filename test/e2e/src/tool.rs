@@ -44,6 +44,9 @@ const PACKAGES: &[(&str, &str)] = &[
     ("sh", "dash"),
     ("kill", "procps"),
     ("systemd-socket-activate", "systemd"),
+    ("stress-ng", "stress-ng"),
+    ("dbench", "dbench"),
+    ("tar", "tar"),
 ];
 
 /// Fails with the name of the package when a program is missing.

@@ -229,6 +229,87 @@ fn a_large_file_is_cut_off_or_deleted_as_a_whole() {
     assert!(before > 3 && between > 5, "{before} {between}");
 }
 
+/// An open file without a name is cut off in several units. It stays an orphan, is deleted with its handle, or else by the next
+/// opening; also when it has lost its name while it was being cut off.
+#[test]
+fn a_large_file_without_a_name_is_cut_off_and_deleted() {
+    let unnamed_first = [true, false];
+    for (seed, (unnamed_first, closes)) in (1..).zip(
+        unnamed_first
+            .into_iter()
+            .flat_map(|first| [(first, true), (first, false)]),
+    ) {
+        let mut image = store(Layout::Overwrite, 24 << 20);
+        let (crash, _) = image.run(
+            seed,
+            move |world: SimWorld, rt: Rt, image: StoreImage| async move {
+                let disk = image.open_disk(&rt, open_options()).await.unwrap();
+                let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+                let ino = fs.make(ROOT_INO, b"large", FILE).await.unwrap().ino;
+                fs.open_handle(ino);
+                fill(&fs, ino, 3000).await;
+                if unnamed_first {
+                    fs.unlink(ROOT_INO, b"large").await.unwrap();
+                }
+                let set = SetAttr {
+                    size: Some(5000),
+                    ..SetAttr::default()
+                };
+                let own = fs.clone();
+                let cut = rt.spawn(async move { own.set_attr(ino, set).await });
+                if !unnamed_first {
+                    // The first unit has ended, and others are to come.
+                    while fs.attr(ino).await.unwrap().inode.size != 5000 {
+                        rt.sleep(Nanos(10_000)).await;
+                    }
+                    assert!(fs.attr(ino).await.unwrap().inode.blocks > 2);
+                    fs.unlink(ROOT_INO, b"large").await.unwrap();
+                }
+                cut.await.unwrap();
+                let report = sound(&disk).await.unwrap();
+                assert_eq!((report.orphans, report.blocks), (1, 2));
+                if closes {
+                    fs.close_handle(ino);
+                    rt.sleep(Nanos::from_millis(100)).await;
+                    let report = sound(&disk).await.unwrap();
+                    assert_eq!((report.inodes, report.orphans, report.blocks), (1, 0, 0));
+                }
+                disk.flush().await.unwrap();
+                world.crash()
+            },
+        );
+        image.disks = crash.images(seed);
+        image.run(seed, move |_, rt: Rt, image: StoreImage| async move {
+            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+            assert_eq!(sound(&disk).await.unwrap().orphans, u64::from(!closes));
+            let _fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+            let report = sound(&disk).await.unwrap();
+            assert_eq!((report.inodes, report.orphans, report.blocks), (1, 0, 0));
+        });
+    }
+}
+
+/// A file that loses its last name while an operation uses it, and no handle, is deleted when the operation ends.
+#[test]
+fn a_file_that_an_operation_uses_is_deleted_behind_it() {
+    let image = store(Layout::Overwrite, 4 << 20);
+    image.run(1, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        for _ in 0..20 {
+            let ino = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
+            let own = fs.clone();
+            let write = rt.spawn(async move { own.write(ino, 0, &[1; 64 << 10]).await });
+            rt.sleep(Nanos(0)).await;
+            fs.unlink(ROOT_INO, b"file").await.unwrap();
+            let _ = write.await;
+        }
+        rt.sleep(Nanos::from_millis(100)).await;
+        let report = sound(&disk).await.unwrap();
+        assert_eq!((report.inodes, report.orphans, report.blocks), (1, 0, 0));
+    });
+}
+
 /// A store without space refuses, changes nothing, and goes on when something is deleted.
 #[test]
 fn a_full_store_refuses_and_goes_on() {

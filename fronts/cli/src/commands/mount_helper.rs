@@ -1,5 +1,6 @@
 //! The helper of mount(8): `mount -t fuse.tonearm STORE DIR -o OPTIONS` runs `/sbin/mount.fuse.tonearm STORE DIR -o OPTIONS`,
-//! which is a link to this program. It starts `tonearm mount` and returns when the store is mounted.
+//! which is a link to this program. It starts `tonearm mount` and returns when the store is mounted. With the option `remount`
+//! it changes the flags of the mount, and the server goes on.
 
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader};
@@ -39,6 +40,7 @@ pub fn mount_helper() -> Option<ExitCode> {
     }
     let code = match Asked::of(arguments) {
         Some(Asked { fake: true, .. }) => ExitCode::SUCCESS,
+        Some(asked) if asked.is_remount() => asked.remount(),
         Some(asked) => asked.mount().unwrap_or_else(|error| {
             report::note(format_args!("tonearm: {error}"));
             ExitCode::from(MOUNT_FAILED)
@@ -76,6 +78,22 @@ impl Asked {
             }
         }
         (asked.places.len() == 2).then_some(asked)
+    }
+
+    fn is_remount(&self) -> bool {
+        let mut options = self.options.iter().flat_map(|list| list.split(','));
+        options.any(|option| option == "remount")
+    }
+
+    fn remount(&self) -> ExitCode {
+        let place = Path::new(&self.places[1]);
+        match tonearm_fuse::remount(place, &self.options.join(",")) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                report::note(format_args!("tonearm: {error}"));
+                ExitCode::from(MOUNT_FAILED)
+            }
+        }
     }
 
     /// The arguments of `tonearm mount`.

@@ -33,3 +33,17 @@ fn flags_of_mount_are_taken() {
     assert_eq!(asked("a"), None);
     assert_eq!(asked("a b -o"), None);
 }
+
+#[test]
+fn a_remount_is_told_from_a_mount() {
+    assert!(
+        asked("a b -o ro,relatime,remount")
+            .expect("good usage")
+            .is_remount()
+    );
+    assert!(
+        !asked("a b -o ro,fsname=remount")
+            .expect("good usage")
+            .is_remount()
+    );
+}

@@ -19,6 +19,7 @@ mod files;
 mod filesystems;
 mod forks;
 mod front_ends;
+mod fs_conformance;
 mod full_host;
 mod golden;
 mod heads;
