@@ -8,6 +8,7 @@
 #   make bench    benchmarks in virtual time, of SQLite, and against nbdkit and qemu-nbd on this machine's disk. They
 #                 take over an hour and need a quiet machine.
 #   make bench-sqlite    only SQLite, on Tonearm and on files
+#   make bench-mount     a mount, beside ext4 and a passthrough FUSE file system; needs root
 #   make fuzz     SECONDS=60 for each target
 #   make crash    SECONDS=60 SEED=1: power cuts and drive faults in the simulator
 #   make deps     check for the programs that the tests need; as root on Debian, install them
@@ -22,7 +23,7 @@ CRASH_SECONDS ?= 60
 FUZZ_SECONDS ?= 48
 BENCH ?=
 
-.PHONY: run test bench bench-sqlite fuzz crash deps run-deps build fmt lint tidy check unit lab-check lab-docs crash-test e2e clean
+.PHONY: run test bench bench-sqlite bench-mount fuzz crash deps run-deps build fmt lint tidy check unit lab-check lab-docs crash-test e2e clean
 
 run: run-deps
 	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
@@ -91,6 +92,11 @@ endif
 bench-sqlite:
 	$(CARGO) build --release --locked -p tonearm -p tonearm-bench
 	target/release/tonearm-bench-sqlite $(BENCH)
+
+# BENCH="--quick", BENCH="--only varmail" and so on; --help lists the options.
+bench-mount:
+	$(CARGO) build --release --locked -p tonearm -p tonearm-bench
+	target/release/tonearm-bench-mount $(BENCH)
 
 deps:
 	@scripts/deps.sh test
