@@ -84,7 +84,7 @@ fn a_directory_has_a_million_entries() {
         let number: u64 = entry.to_str().expect("UTF-8")[6..13]
             .parse()
             .expect("a number");
-        if number % 2 == 0 {
+        if number.is_multiple_of(2) {
             assert!(seen.insert(number), "{entry:?} is listed twice");
         }
         let other = folder.join(name((at as u64 * 2 + 1) % count));
