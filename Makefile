@@ -8,6 +8,7 @@
 #   make bench    benchmarks in virtual time, of SQLite, and against nbdkit and qemu-nbd on this machine's disk. They
 #                 take over an hour and need a quiet machine.
 #   make bench-sqlite    only SQLite, on Tonearm and on files
+#   make bench-mount     a mount, beside ext4 and a passthrough FUSE file system; needs root
 #   make fuzz     SECONDS=60 for each target
 #   make crash    SECONDS=60 SEED=1: power cuts and drive faults in the simulator
 #   make fs-conformance    all suites for the mounted file system, as root: pjdfstest, a million operations of fsx, stress-ng,
@@ -24,7 +25,7 @@ CRASH_SECONDS ?= 60
 FUZZ_SECONDS ?= 48
 BENCH ?=
 
-.PHONY: run test bench bench-sqlite fuzz crash deps run-deps build fmt lint tidy check unit lab-check lab-docs crash-test e2e fs-conformance clean
+.PHONY: run test bench bench-sqlite bench-mount fuzz crash deps run-deps build fmt lint tidy check unit lab-check lab-docs crash-test e2e fs-conformance clean
 
 run: run-deps
 	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
@@ -98,6 +99,11 @@ endif
 bench-sqlite:
 	$(CARGO) build --release --locked -p tonearm -p tonearm-bench
 	target/release/tonearm-bench-sqlite $(BENCH)
+
+# BENCH="--quick", BENCH="--only varmail" and so on; --help lists the options.
+bench-mount:
+	$(CARGO) build --release --locked -p tonearm -p tonearm-bench
+	target/release/tonearm-bench-mount $(BENCH)
 
 deps:
 	@scripts/deps.sh test

@@ -11,7 +11,7 @@ programs_test="$programs_run c++:g++ git:git nbdcopy:libnbd-bin nbdinfo:libnbd-b
     nbdfuse:libnbd-bin nbdkit:nbdkit qemu-img:qemu-utils qemu-io:qemu-utils qemu-nbd:qemu-utils fio:fio
     mkfs.xfs:xfsprogs xfs_repair:xfsprogs fusermount3:fuse3 losetup:mount openssl:openssl
     systemd-socket-activate:systemd kill:procps gzip:gzip sqlite3:sqlite3 python3:python3 nm:binutils
-    pgrep:procps /usr/include/sqlite3.h:libsqlite3-dev go:golang-go
+    pgrep:procps /usr/lib/postgresql:postgresql unshare:util-linux /usr/include/sqlite3.h:libsqlite3-dev go:golang-go
     stress-ng:stress-ng dbench:dbench tar:tar"
 
 # Debian installs some of the programs in directories that only root has in PATH.

@@ -77,12 +77,11 @@ impl Access {
         self.changed.notify();
     }
 
-    /// True while a spill into `block` is under way.
-    pub fn is_spilled(&self, block: u64) -> bool {
+    /// True while a spill into one of the blocks from `first` to before `end` is under way.
+    pub fn is_spilled(&self, first: u64, end: u64) -> bool {
         let spills = self.spills.borrow();
-        spills
-            .iter()
-            .any(|(first, end)| (*first..*end).contains(&block))
+        let mut spills = spills.iter();
+        spills.any(|(start, stop)| first < *stop && *start < end)
     }
 
     /// True while a spill is under way.

@@ -136,7 +136,7 @@ impl Engine {
             });
         }
         // No read of the home may meet a write of the same blocks. A spill waits for the reads that are under way.
-        if !self.0.access.is_spilled(from) {
+        if !self.0.access.is_spilled(from, from + 1) {
             let piece = self.read_block(from).await?;
             if has_moved(&piece) {
                 return Ok(MovedContent {

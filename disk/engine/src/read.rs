@@ -34,6 +34,10 @@ impl Engine {
         let counters = &self.0.counters;
         Counters::add(&counters.reads, 1);
         Counters::add(&counters.read_bytes, count * self.block_size() as u64);
+        // A reader of all blocks, as the base of an archive is, may meet a spill. It waits, as a spill waits for reads.
+        while self.0.access.is_spilled(first, first + count) {
+            self.0.access.changed.wait().await;
+        }
         let mut parts = self.look_up(first, count);
         if let [Part::Ready(_)] = parts.as_slice() {
             Counters::add(&counters.read_hits, 1);

@@ -442,7 +442,7 @@ impl Fs {
         loop {
             let mut unit = self.disk().begin();
             let freed = match how {
-                Rename::Replace => self.free_replaced(to, &mut unit).await?,
+                Rename::Replace => self.free_replaced(from, to, &mut unit).await?,
                 Rename::NoReplace | Rename::Exchange => None,
             };
             let ((from_dir, from_name), (to_dir, to_name)) = (from, to);
@@ -479,13 +479,19 @@ impl Fs {
     /// Adds the deletion of the file that a rename replaces to the unit, if there is one and the unit can free it.
     async fn free_replaced(
         &self,
-        (dir, name): (u64, &[u8]),
+        from: (u64, &[u8]),
+        to: (u64, &[u8]),
         unit: &mut Aru,
     ) -> Result<Option<Freed>, FsError> {
-        let found = self.look(|meta| meta.entry(dir, name)).await?;
-        match found {
-            Some((_, entry)) => Freed::begin(self, entry.ino, unit).await,
-            None => Ok(None),
+        let (moved, replaced) = self
+            .look(|meta| Ok((meta.entry(from.0, from.1)?, meta.entry(to.0, to.1)?)))
+            .await?;
+        let ino_of = |found: Option<(Key, DirEntry)>| found.map(|(_, entry)| entry.ino);
+        let (moved, replaced) = (ino_of(moved), ino_of(replaced));
+        match replaced {
+            // A rename to another name of the same file replaces nothing.
+            Some(ino) if moved != replaced => Freed::begin(self, ino, unit).await,
+            _ => Ok(None),
         }
     }
 

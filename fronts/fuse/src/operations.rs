@@ -14,7 +14,7 @@ const LISTED_WITH_ATTRS: usize = 32;
 const TRUSTED: &[u8] = b"trusted.";
 /// Attributes that would change what the kernel allows. The kernel would not ask for them at each access, so they would be
 /// kept and have no effect.
-const WITHOUT_EFFECT: &[&[u8]] = &[
+pub(crate) const WITHOUT_EFFECT: &[&[u8]] = &[
     b"security.capability",
     b"system.posix_acl_access",
     b"system.posix_acl_default",

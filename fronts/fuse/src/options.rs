@@ -5,7 +5,7 @@ use rustix::mount::MountFlags;
 
 /// The options that [`MountOptions::parse`] takes, for its error.
 pub(crate) const KNOWN: &str = "ro, rw, allow_other, default_permissions, noatime, atime, relatime, nodiratime, diratime, suid, nosuid, \
-     dev, nodev, exec, noexec, sync, async, fsname=NAME, and those that only fstab and systemd read";
+     dev, nodev, exec, noexec, sync, async, direct_io, fsname=NAME, and those that only fstab and systemd read";
 
 /// Options that concern fstab, systemd or libfuse alone. `default_permissions` is always on.
 const WITHOUT_EFFECT: &[&str] = &[
@@ -40,6 +40,8 @@ pub struct MountOptions {
     pub suid: bool,
     /// Device nodes take effect.
     pub dev: bool,
+    /// Reads and writes do not use the kernel's page cache, so that it splits no write.
+    pub direct_io: bool,
     /// Flags of mount(2) that were asked for, apart from the above.
     pub(crate) flags: MountFlags,
 }
@@ -52,6 +54,7 @@ impl Default for MountOptions {
             name: None,
             suid: false,
             dev: false,
+            direct_io: false,
             flags: MountFlags::empty(),
         }
     }
@@ -94,6 +97,7 @@ impl MountOptions {
             "nosuid" => self.suid = false,
             "dev" => self.dev = true,
             "nodev" => self.dev = false,
+            "direct_io" => self.direct_io = true,
             "exec" => self.flags.remove(MountFlags::NOEXEC),
             "noexec" => self.flags.insert(MountFlags::NOEXEC),
             "sync" => self.flags.insert(MountFlags::SYNCHRONOUS),

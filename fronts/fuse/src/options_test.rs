@@ -12,6 +12,7 @@ fn the_later_of_two_options_counts() {
     assert!(parsed("ro").read_only);
     assert!(!parsed("ro,rw").read_only);
     assert!(parsed("nosuid,suid").suid);
+    assert!(parsed("direct_io").direct_io);
     assert!(parsed("allow_other,fsname=a b").allow_other);
     assert_eq!(parsed("fsname=a,fsname=b").name.as_deref(), Some("b"));
 }

@@ -36,7 +36,8 @@ impl Session {
     ) -> Result<Self, MountError> {
         let source = options.name.as_deref().unwrap_or(source);
         let (device, mounted) = mount_on(place, source, options)?;
-        match serve(device, Transport::new(requests, block_size), ended) {
+        let transport = Transport::new(requests, block_size, options.direct_io);
+        match serve(device, transport, ended) {
             Ok(thread) => Ok(Self { mounted, thread }),
             Err(error) => {
                 // The error that comes first is the one to tell.

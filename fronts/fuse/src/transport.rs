@@ -6,6 +6,7 @@
 //! ENOSYS by `fuser`, and the kernel does not ask again: flush, access, locks, ioctl, poll.
 
 use crate::message::{Answer, Caller, Changes, Line, Operation, Request, When};
+use crate::operations::WITHOUT_EFFECT;
 use crate::queue::Requests;
 use crate::translate::{DIRECTORY, REGULAR, TYPE, attributes, file_type, requested_time};
 use fuser::{
@@ -53,6 +54,8 @@ const CAPABILITIES: &[InitFlags] = &[
     InitFlags::FUSE_CACHE_SYMLINKS,
     // Without it the kernel asks for an attribute before each write.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+    // Files that are open without the page cache can be mapped nevertheless.
+    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
 /// Sends requests to the engine's thread.
@@ -60,12 +63,15 @@ pub(crate) struct Transport {
     requests: Requests,
     /// Of the store.
     block_size: u32,
+    /// Files are open without the kernel's page cache.
+    direct_io: bool,
 }
 
 /// The way back of a request.
 pub(crate) struct Reply {
     to: To,
     block_size: u32,
+    direct_io: bool,
 }
 
 enum To {
@@ -118,8 +124,12 @@ impl Reply {
     fn succeed(self, answer: Answer) {
         let block_size = self.block_size;
         let of = |attr: &Attr| attributes(attr, block_size);
-        let file = FopenFlags::FOPEN_KEEP_CACHE;
-        let directory = file | FopenFlags::FOPEN_CACHE_DIR;
+        let keep = FopenFlags::FOPEN_KEEP_CACHE;
+        let file = match self.direct_io {
+            true => FopenFlags::FOPEN_DIRECT_IO,
+            false => keep,
+        };
+        let directory = keep | FopenFlags::FOPEN_CACHE_DIR;
         match (self.to, answer) {
             (To::Entry(reply), Answer::Entry(attr)) => {
                 reply.entry(&KEPT, &of(&attr), Generation(0));
@@ -197,10 +207,11 @@ fn joined(pieces: &[Piece]) -> Vec<u8> {
 
 impl Transport {
     /// Requests go to `requests`. Blocks have `block_size` bytes.
-    pub fn new(requests: Requests, block_size: u32) -> Self {
+    pub fn new(requests: Requests, block_size: u32, direct_io: bool) -> Self {
         Self {
             requests,
             block_size,
+            direct_io,
         }
     }
 
@@ -214,6 +225,7 @@ impl Transport {
             reply: Reply {
                 to,
                 block_size: self.block_size,
+                direct_io: self.direct_io,
             },
         });
     }
@@ -569,6 +581,10 @@ impl Filesystem for Transport {
         size: u32,
         reply: ReplyXattr,
     ) {
+        // No file has them (see `WITHOUT_EFFECT`). The kernel asks for one at the first write of each file.
+        if WITHOUT_EFFECT.contains(&name.as_bytes()) {
+            return reply.error(Code::from_i32(Errno::NODATA.raw_os_error()));
+        }
         let (ino, name) = (ino.0, bytes(name));
         self.send(by, Operation::Xattr { ino, name }, To::Xattr(reply, size));
     }

@@ -7,6 +7,7 @@
 mod bench;
 pub mod mount;
 pub mod nbd;
+mod postgres;
 pub mod s3;
 mod server;
 pub mod sqlite;
@@ -15,6 +16,7 @@ mod tool;
 mod tree_mount;
 
 pub use bench::{Bench, binary, extension};
+pub use postgres::Postgres;
 pub use server::{Server, wait_until};
 pub use tonearm_command_rig::contains;
 pub use tool::{Beside, Ran, require, skipped, tool};
@@ -29,6 +31,14 @@ pub const TIB: u64 = 1 << 40;
 
 /// Arguments of `create` for each layout of the home.
 pub const LAYOUTS: [&[&str]; 3] = [&[], &["--layout", "segments"], &["--layout", "hylog"]];
+
+/// Number of kills of a test: `TONEARM_KILL_ROUNDS`, or `usual`.
+pub fn kill_rounds(usual: u64) -> u64 {
+    let told = std::env::var("TONEARM_KILL_ROUNDS").ok();
+    told.map_or(usual, |text| {
+        text.parse().expect("TONEARM_KILL_ROUNDS is a number")
+    })
+}
 
 /// Pseudorandom bytes, the same for the same seed.
 pub fn noise(seed: u64, length: usize) -> Vec<u8> {

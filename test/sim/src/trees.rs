@@ -276,7 +276,8 @@ async fn live(
         let marks = engine.marks();
         state.borrow_mut().done(tree, ways, before, marks, &step);
         if marks.appended > before {
-            let lsn = marks.appended;
+            // The others may be commits that free what was deleted before.
+            let lsn = Lsn(before.0 + 1);
             let files = step.files(&state.borrow().tree);
             changed.extend(files.into_iter().map(|ino| (ino, lsn)));
         }

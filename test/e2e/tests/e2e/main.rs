@@ -26,6 +26,8 @@ mod heads;
 mod hostile;
 mod mount_crash;
 mod mount_databases;
+mod mount_postgres;
+mod mount_writes;
 mod mounts;
 mod nbdsh;
 mod program_archives;

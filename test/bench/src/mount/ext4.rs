@@ -1,0 +1,79 @@
+//! ext4 with its journal, on a loop device with direct I/O over a file whose blocks are written.
+
+use anyhow::{Context, bail};
+use rustix::mount::{UnmountFlags, unmount};
+use std::fs::File;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// ext4 that is mounted until the value is dropped.
+pub struct Ext4 {
+    place: PathBuf,
+}
+
+/// Runs a program, which must succeed, and returns what it prints.
+fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let ran = Command::new(program).args(arguments).output();
+    let ran = ran.with_context(|| format!("cannot run {program}"))?;
+    if !ran.status.success() {
+        let said = String::from_utf8_lossy(&ran.stderr);
+        bail!("{program} {}: {}", arguments.join(" "), said.trim());
+    }
+    Ok(String::from_utf8_lossy(&ran.stdout).trim().to_owned())
+}
+
+impl Ext4 {
+    /// Writes a file of `mib` MiB, and makes and mounts ext4 on it.
+    ///
+    /// # Errors
+    /// When there is no space or no loop device, or a program fails.
+    pub fn new(dir: &Path, mib: u64) -> anyhow::Result<Self> {
+        let image = dir.join("ext4.img");
+        // Allocated blocks that were never written would make the file system below change its metadata at their first
+        // write.
+        let mut file = File::create(&image)?;
+        let zeroes = vec![0; 1 << 20];
+        for _ in 0..mib {
+            file.write_all(&zeroes).context("writing ext4's file")?;
+        }
+        file.sync_all()?;
+        drop(file);
+        let place = dir.join("ext4");
+        std::fs::create_dir(&place)?;
+        let image = image.to_str().context("a path in UTF-8")?;
+        let device = run("losetup", &["--find", "--show", "--direct-io=on", image])?;
+        let made = run(
+            "mkfs.ext4",
+            &[
+                "-q",
+                "-F",
+                // Otherwise the kernel writes them beside the first samples.
+                "-E",
+                "lazy_itable_init=0,lazy_journal_init=0",
+                &device,
+            ],
+        )
+        .and_then(|_| {
+            let place = place.to_str().context("a path in UTF-8")?;
+            run("mount", &["-t", "ext4", "-o", "noatime", &device, place])
+        });
+        // The kernel detaches the device when its last user closes it: now, or with the mount.
+        run("losetup", &["-d", &device])?;
+        made?;
+        Ok(Self { place })
+    }
+
+    /// The root of the file system.
+    pub fn root(&self) -> &Path {
+        &self.place
+    }
+}
+
+impl Drop for Ext4 {
+    fn drop(&mut self) {
+        if unmount(&self.place, UnmountFlags::empty()).is_err() {
+            let _ = unmount(&self.place, UnmountFlags::DETACH);
+        }
+    }
+}
