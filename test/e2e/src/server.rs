@@ -122,6 +122,13 @@ impl Server {
         self.ended()
     }
 
+    /// Waits until the server has printed `text` to standard error.
+    #[track_caller]
+    pub fn wait_for_note(&self, text: &str) {
+        let printed = || std::fs::read_to_string(&self.err).is_ok_and(|err| err.contains(text));
+        wait_until(text, READY, printed);
+    }
+
     /// Sends a signal.
     #[track_caller]
     pub fn signal(&self, signal: Signal) {

@@ -94,7 +94,12 @@ impl<'a> Prepared<'a> {
                     }
                 }
             }
-            Load::SmallFiles | Load::SequentialWrite => {}
+            Load::SmallFiles => {}
+            Load::SequentialWrite => {
+                // A server that has just started takes its memory from the kernel, once.
+                it.write_sequentially()?;
+                fs::remove_file(it.large())?;
+            }
             Load::SequentialRead => {
                 it.write_sequentially()?;
                 for folder in [Some(root), below].into_iter().flatten() {
@@ -215,9 +220,13 @@ impl<'a> Prepared<'a> {
         Ok(self.amount.files)
     }
 
+    fn large(&self) -> PathBuf {
+        self.root.join("large")
+    }
+
     fn write_sequentially(&self) -> anyhow::Result<u64> {
         let mut random = self.random(0);
-        let mut file = File::create(self.root.join("large"))?;
+        let mut file = File::create(self.large())?;
         for _ in 0..self.amount.sequential_mib {
             file.write_all(self.part(&mut random, MIB))?;
         }
@@ -226,7 +235,7 @@ impl<'a> Prepared<'a> {
     }
 
     fn read_sequentially(&self) -> anyhow::Result<u64> {
-        let mut file = File::open(self.root.join("large"))?;
+        let mut file = File::open(self.large())?;
         let mut bytes = vec![0; MIB as usize];
         for _ in 0..self.amount.sequential_mib {
             file.read_exact(&mut bytes)?;

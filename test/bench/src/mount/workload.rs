@@ -53,7 +53,7 @@ pub const WORKLOADS: &[Workload] = &[
     },
     Workload {
         name: "seq-write",
-        title: "a new file, written by 1 MiB, and an fsync at its end",
+        title: "a new file, written by 1 MiB, and an fsync at its end; the second one since the mount",
         unit: "MiB/s",
         load: Load::SequentialWrite,
         threads: 1,
