@@ -13,10 +13,6 @@ use tonearm_terminal::report;
 /// How long changes may take to become durable without an fsync, unless `--max-delay` says otherwise.
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
-/// How long changes that no program waits for may stay in this process. A stream of small changes then makes one write of the log in
-/// this time instead of one for each one or two of them. Only `kill -9` of the server loses them; it is not as long as `MAX_DELAY`.
-const LINGER: Duration = Duration::from_millis(10);
-
 /// How often the end of an earlier server is looked for.
 const LOOK: Duration = Duration::from_millis(50);
 /// So often an earlier server may answer. One that was unmounted just now soon stops to.
@@ -37,7 +33,7 @@ pub fn run(arguments: Mount) -> anyhow::Result<ExitCode> {
     } = arguments;
     let mount = MountPlan::of(&path, &dir, &mount_args.options)?;
     wait_for_earlier_server(&path, hosting.control.as_deref());
-    serve(Plan::of(path, &hosting)?.with_mount(mount, MAX_DELAY, LINGER))
+    serve(Plan::of(path, &hosting)?.with_mount(mount, MAX_DELAY))
 }
 
 /// `umount` returns before the server has written everything home. Waits while a server is about to close the store; its

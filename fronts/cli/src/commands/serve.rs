@@ -172,10 +172,8 @@ impl Plan {
         })
     }
 
-    /// Mounts the file system, too, and makes changes durable within `max_delay` unless the arguments have another bound. Changes
-    /// that no program waits for may stay in this process for `linger`.
-    pub fn with_mount(mut self, mount: MountPlan, max_delay: Duration, linger: Duration) -> Self {
-        self.options.linger = nanos(linger);
+    /// Mounts the file system, too, and makes changes durable within `max_delay` unless the arguments have another bound.
+    pub fn with_mount(mut self, mount: MountPlan, max_delay: Duration) -> Self {
         self.options.read_only |= mount.is_read_only();
         self.options.max_delay = self.options.max_delay.or(Some(nanos(max_delay)));
         self.mount = Some(mount);
