@@ -177,6 +177,7 @@ impl Fs {
         }
         let used = self.take(ino);
         let alone = used.alone().await;
+        self.complete_cut(ino).await?;
         let block = self.block();
         let range = offset / block..end.div_ceil(block);
         let mut unit = self.disk().begin();
@@ -272,6 +273,7 @@ impl Fs {
         }
         let used = self.take(ino);
         let alone = used.alone().await;
+        self.complete_cut(ino).await?;
         let block = self.block();
         let (first, stays) = (size.div_ceil(block), size % block);
         let most = self.unit_blocks_max();
@@ -354,6 +356,7 @@ impl Fs {
         }
         let used = self.take(ino);
         let alone = used.alone().await;
+        self.complete_cut(ino).await?;
         if matches!(
             how,
             Allocate::Punch | Allocate::Zero | Allocate::ZeroKeepSize

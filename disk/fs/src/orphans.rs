@@ -176,6 +176,16 @@ impl Fs {
         Ok(false)
     }
 
+    /// Completes a truncation of a large file of which a part has failed, before the content changes again. The caller has the
+    /// file alone.
+    pub(crate) async fn complete_cut(&self, ino: u64) -> Result<(), FsError> {
+        let note = self.look(|meta| meta.get(orphan_key(ino))).await?;
+        match note.as_deref().map(<[u8; 8]>::try_from) {
+            Some(Ok(size)) => self.finish_cut(ino, u64::from_le_bytes(size)).await,
+            _ => Ok(()),
+        }
+    }
+
     /// Frees the blocks behind a new size of a large file, and removes the note that they are to be freed. A file without a
     /// name stays an orphan.
     pub(crate) async fn finish_cut(&self, ino: u64, size: u64) -> Result<(), FsError> {

@@ -6,7 +6,9 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::future::poll_fn;
 use std::rc::Rc;
+use std::task::Poll;
 use tonearm_base::Nanos;
 use tonearm_fs::{Fs, FsError, New, Piece, ROOT_INO, SetAttr};
 use tonearm_rt::Rt;
@@ -307,6 +309,41 @@ fn a_file_that_an_operation_uses_is_deleted_behind_it() {
         rt.sleep(Nanos::from_millis(100)).await;
         let report = sound(&disk).await.unwrap();
         assert_eq!((report.inodes, report.orphans, report.blocks), (1, 0, 0));
+    });
+}
+
+/// The caller of a truncation in several units is gone after the first one. The next write finds no blocks behind the end.
+#[test]
+fn a_cut_that_was_left_is_completed_before_the_next_write() {
+    let image = store(Layout::Overwrite, 24 << 20);
+    image.run(3, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        let ino = fs.make(ROOT_INO, b"large", FILE).await.unwrap().ino;
+        fill(&fs, ino, 3000).await;
+        let set = SetAttr {
+            size: Some(5000),
+            ..SetAttr::default()
+        };
+        let mut cut = Box::pin(fs.set_attr(ino, set));
+        loop {
+            let ended = poll_fn(|cx| Poll::Ready(cut.as_mut().poll(cx).is_ready())).await;
+            assert!(!ended, "it is left before its end");
+            if fs.attr(ino).await.unwrap().inode.size == 5000 {
+                break;
+            }
+            rt.sleep(Nanos(1000)).await;
+        }
+        drop(cut);
+        assert!(fs.attr(ino).await.unwrap().inode.blocks > 1000);
+        fs.write(ino, 2000 * 4096, b"x").await.unwrap();
+        for piece in fs.read(ino, 5000, 1990 * 4096).await.unwrap() {
+            match piece {
+                Piece::Data(data) => assert!(data.iter().all(|byte| *byte == 0)),
+                Piece::Zero(_) => {}
+            }
+        }
+        assert_eq!(sound(&disk).await.unwrap().blocks, 3);
     });
 }
 
