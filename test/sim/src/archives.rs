@@ -124,7 +124,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         home: size.home(seed, BLOCK as u32),
         ..shape(Layout::Overwrite, tracks)
     };
-    let mut image = shape.create_with_spare(SPARE[rng.next_u32() as usize % 2]);
+    let mut image = shape.create_with_spare(SPARE[seed as usize % 2]);
     let (mut state, mut outcome) = (State::default(), Outcome::default());
     for generation in 0..size.generations {
         let world_seed = rng.next_u64();
