@@ -14,5 +14,6 @@ mod model;
 mod progress;
 mod read_only;
 mod spill;
+mod tree;
 mod turns;
 mod units;
