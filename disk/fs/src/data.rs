@@ -199,8 +199,7 @@ impl Fs {
                 (inode.mtime, inode.ctime) = (now, now);
                 meta.put_inode(ino, &inode)
             })
-            .await?
-            .ok_or(FsError::Invalid("the file was changed"))?;
+            .await?;
         used.note(lsn);
         drop(alone);
         Ok(())
@@ -328,8 +327,7 @@ impl Fs {
                 meta.put_inode(ino, &inode)?;
                 Ok(Attr { ino, inode })
             })
-            .await?
-            .ok_or(FsError::Invalid("the file was changed"))?;
+            .await?;
         used.note(lsn);
         if is_large {
             self.finish_cut(ino, size).await?;
@@ -396,9 +394,7 @@ impl Fs {
                     taken.put(meta, ino, &mut inode)?;
                     meta.put_inode(ino, &inode)
                 });
-                ended
-                    .await?
-                    .ok_or(FsError::Invalid("the file was changed"))?;
+                ended.await?;
             }
             at = to;
         }
@@ -451,9 +447,7 @@ impl Fs {
                 0 => Ok(()),
                 count => meta.cut(ino, first, stop, count),
             });
-            ended
-                .await?
-                .ok_or(FsError::Invalid("the file was changed"))?;
+            ended.await?;
             if stop >= whole.end {
                 return Ok(());
             }

@@ -170,8 +170,18 @@ impl Fs {
     }
 
     /// Ends `unit` with a change of the tree. `change` may run several times, each time over the tree without its earlier
-    /// changes. `None` when it asks for the operation to begin again.
+    /// changes. It does not ask for the operation to begin again.
     pub(crate) async fn end<T: 'static>(
+        &self,
+        unit: Aru,
+        change: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop> + 'static,
+    ) -> Result<(T, Lsn), FsError> {
+        let ended = self.try_end(unit, change).await?;
+        Ok(ended.expect("only callers of `try_end` begin again"))
+    }
+
+    /// As [`Fs::end`]. `None` when `change` asks for the operation to begin again.
+    pub(crate) async fn try_end<T: 'static>(
         &self,
         mut unit: Aru,
         mut change: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop> + 'static,
@@ -201,8 +211,7 @@ impl Fs {
         &self,
         change: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop> + 'static,
     ) -> Result<(T, Lsn), FsError> {
-        let ended = self.end(self.0.disk.begin(), change).await?;
-        ended.ok_or(FsError::Invalid("the operation cannot begin again"))
+        self.end(self.0.disk.begin(), change).await
     }
 
     /// Takes a file into use.

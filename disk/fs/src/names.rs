@@ -391,7 +391,7 @@ impl Fs {
             let freed = Freed::begin(self, found, &mut unit).await?;
             let (name, fs) = (name.to_vec(), self.clone());
             let ended = self
-                .end(unit, move |meta| {
+                .try_end(unit, move |meta| {
                     let mut parent = meta.directory(dir)?;
                     let (key, entry) = meta.known(dir, &name)?;
                     let inode = meta.inode(entry.ino)?;
@@ -448,7 +448,7 @@ impl Fs {
             let ((from_dir, from_name), (to_dir, to_name)) = (from, to);
             let (from_name, to_name, fs) = (from_name.to_vec(), to_name.to_vec(), self.clone());
             let ended = self
-                .end(unit, move |meta| {
+                .try_end(unit, move |meta| {
                     let from = (from_dir, &from_name[..]);
                     let to = (to_dir, &to_name[..]);
                     if how == Rename::Exchange {
