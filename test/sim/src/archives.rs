@@ -14,10 +14,9 @@ pub use step::Step;
 use crate::campaign::{Failure, Outcome, within_time};
 use crate::counts::{Counts, Met};
 use crate::cut;
-use crate::cuts::{self, Cuts, Next};
-use crate::drives;
 use crate::found::contents;
 use crate::generate::Size;
+use crate::generations::{self, Opening, Scene};
 use crate::store::{Heads, Layout, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -80,15 +79,6 @@ struct State {
 }
 
 impl State {
-    /// A copy that does not change with this one.
-    fn copy(&self) -> Self {
-        Self {
-            objects: Rc::new(RefCell::new(self.objects.borrow().clone())),
-            model: self.model.copy(),
-            under_way: self.under_way.clone(),
-        }
-    }
-
     /// Commits behind the known ones, up to `last`, are those of the operation under way.
     fn extend(&mut self, last: Lsn) {
         let Some((before, behind)) = &self.under_way else {
@@ -101,15 +91,38 @@ impl State {
     }
 }
 
-/// One generation.
-#[derive(Clone, Copy)]
-struct Opening {
-    seed: u64,
-    operations: u64,
-    unix_ms: u64,
-    linger: Nanos,
-    /// The archive and the store are closed at the end.
-    in_order: bool,
+impl Scene for State {
+    fn copy(&self) -> Self {
+        Self {
+            objects: Rc::new(RefCell::new(self.objects.borrow().clone())),
+            model: self.model.copy(),
+            under_way: self.under_way.clone(),
+        }
+    }
+
+    fn live(
+        rt: Rt,
+        image: StoreImage,
+        scene: Rc<RefCell<Self>>,
+        opening: Opening,
+    ) -> impl Future<Output = Result<(), String>> + 'static {
+        live(rt, image, scene, opening)
+    }
+
+    fn check(
+        self,
+        left: &StoreImage,
+        opening: Opening,
+        cut: u64,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        check(left, self, opened_ms(opening), cut, outcome)
+    }
+}
+
+/// The time of day at an opening: an hour passes between two of them.
+fn opened_ms(opening: Opening) -> u64 {
+    START_MS + u64::from(opening.generation) * 3_600_000
 }
 
 /// Runs one seed.
@@ -124,45 +137,8 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         home: size.home(seed, BLOCK as u32),
         ..shape(Layout::Overwrite, tracks)
     };
-    let mut image = shape.create_with_spare(SPARE[seed as usize % 2]);
-    let (mut state, mut outcome) = (State::default(), Outcome::default());
-    for generation in 0..size.generations {
-        let world_seed = rng.next_u64();
-        let opening = Opening {
-            seed: world_seed,
-            operations: size.operations,
-            unix_ms: START_MS + u64::from(generation) * 3_600_000,
-            linger: size.linger(world_seed),
-            in_order: rng.next_u32().is_multiple_of(4),
-        };
-        let fail = |at| Failure::at(seed, generation, at);
-        let world = drives::world_of(None, world_seed, image.disks.clone());
-        let world = world.map_err(|what| fail((0, 0, what)))?;
-        let shared = Rc::new(RefCell::new(state));
-        let (own, seen, kept) = (image.clone(), shared.clone(), shared.clone());
-        let cuts = Cuts::watch(
-            &world,
-            cuts::any(world_seed),
-            move || kept.borrow().copy(),
-            move |crash, cut, outcome| {
-                let left = own.with(crash.images(cut));
-                outcome.faultless += 1;
-                check(&left, seen.borrow().copy(), opening.unix_ms, cut, outcome)
-            },
-        );
-        let rt = Rt::new(world.driver());
-        let work = live(rt.clone(), image.clone(), shared.clone(), opening);
-        let result = within_time(&rt, Rc::default(), work);
-        let next = cuts.end(&rt, result, &mut outcome).map_err(fail)?;
-        let next = next.filter(|_| !opening.in_order).unwrap_or_else(|| Next {
-            crash: world.crash(),
-            cut: 0,
-            state: shared.borrow().copy(),
-        });
-        image.disks = next.crash.images(next.cut);
-        state = next.state;
-    }
-    Ok(outcome)
+    let image = shape.create_with_spare(SPARE[seed as usize % 2]);
+    generations::run::<State>(seed, size, rng, image)
 }
 
 /// Opens the store, which has a state of `state`. Returns its content.
@@ -201,7 +177,7 @@ async fn live(
     let (objects, model) = (own.objects.clone(), own.model.clone());
     *state.borrow_mut() = own;
     let engine = disk.engine().clone();
-    let source = EngineSource::new(&engine, &rt, clock(&rt, opening.unix_ms));
+    let source = EngineSource::new(&engine, &rt, clock(&rt, opened_ms(opening)));
     let bucket = SimBucket {
         random: RefCell::new(ChaCha8Rng::seed_from_u64(opening.seed)),
         faults: [0, 7, 20][random.next_u32() as usize % 3],

@@ -20,6 +20,7 @@ mod cuts;
 mod drives;
 mod found;
 mod generate;
+mod generations;
 mod kind;
 mod model;
 mod observer;

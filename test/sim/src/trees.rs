@@ -11,9 +11,8 @@ use crate::archives::{Model, clock, open_options, shape};
 use crate::campaign::{Failure, Outcome, within_time};
 use crate::counts::Met;
 use crate::cut;
-use crate::cuts::{self, Cuts, Next};
-use crate::drives;
 use crate::generate::Size;
+use crate::generations::{self, Opening, Scene};
 use crate::store::{Layout, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -43,14 +42,6 @@ struct State {
 }
 
 impl State {
-    /// A copy that does not change with this one.
-    fn copy(&self) -> Self {
-        Self {
-            states: self.states.copy(),
-            ..self.clone()
-        }
-    }
-
     /// `step` has made the commits behind `before`, and left one of the states `ways`, the last one behind its last commit.
     fn done(&mut self, tree: Tree, ways: Vec<Listing>, before: Lsn, marks: Marks, step: &Step) {
         let after = marks.appended;
@@ -76,14 +67,32 @@ impl State {
     }
 }
 
-/// One generation.
-#[derive(Clone, Copy)]
-struct Opening {
-    seed: u64,
-    operations: u64,
-    linger: Nanos,
-    /// The store is closed at the end.
-    in_order: bool,
+impl Scene for State {
+    fn copy(&self) -> Self {
+        Self {
+            states: self.states.copy(),
+            ..self.clone()
+        }
+    }
+
+    fn live(
+        rt: Rt,
+        image: StoreImage,
+        scene: Rc<RefCell<Self>>,
+        opening: Opening,
+    ) -> impl Future<Output = Result<(), String>> + 'static {
+        live(rt, image, scene, opening)
+    }
+
+    fn check(
+        self,
+        left: &StoreImage,
+        _opening: Opening,
+        cut: u64,
+        outcome: &mut Outcome,
+    ) -> Result<(), String> {
+        check(left, self, cut, outcome)
+    }
 }
 
 /// Runs one seed.
@@ -91,50 +100,16 @@ struct Opening {
 /// # Errors
 /// The first promise that does not hold.
 pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x7ee5);
+    let rng = ChaCha8Rng::seed_from_u64(seed ^ 0x7ee5);
     let shape = Shape {
         home: size.home(seed, 4096),
         blocks: 1,
         ..shape(Layout::Overwrite, 32)
     };
-    let mut image = shape.create_with_spare(SPACE);
-    let (mut state, mut outcome) = (State::default(), Outcome::default());
-    for generation in 0..size.generations {
-        let world_seed = rng.next_u64();
-        let opening = Opening {
-            seed: world_seed,
-            operations: size.operations,
-            linger: size.linger(world_seed),
-            in_order: rng.next_u32().is_multiple_of(4),
-        };
-        let fail = |at| Failure::at(seed, generation, at);
-        let world = drives::world_of(None, world_seed, image.disks.clone());
-        let world = world.map_err(|what| fail((0, 0, what)))?;
-        let shared = Rc::new(RefCell::new(state));
-        let (own, seen, kept) = (image.clone(), shared.clone(), shared.clone());
-        let cuts = Cuts::watch(
-            &world,
-            cuts::any(world_seed),
-            move || kept.borrow().copy(),
-            move |crash, cut, outcome| {
-                let left = own.with(crash.images(cut));
-                outcome.faultless += 1;
-                check(&left, seen.borrow().copy(), cut, outcome)
-            },
-        );
-        let rt = Rt::new(world.driver());
-        let work = live(rt.clone(), image.clone(), shared.clone(), opening);
-        let result = within_time(&rt, Rc::default(), work);
-        let next = cuts.end(&rt, result, &mut outcome).map_err(fail)?;
-        let next = next.filter(|_| !opening.in_order).unwrap_or_else(|| Next {
-            crash: world.crash(),
-            cut: 0,
-            state: shared.borrow().copy(),
-        });
-        outcome.met.met(Met::TreeOperation, opening.operations);
-        image.disks = next.crash.images(next.cut);
-        state = next.state;
-    }
+    let image = shape.create_with_spare(SPACE);
+    let mut outcome = generations::run::<State>(seed, size, rng, image)?;
+    let operations = u64::from(size.generations) * size.operations;
+    outcome.met.met(Met::TreeOperation, operations);
     Ok(outcome)
 }
 

@@ -1,0 +1,105 @@
+//! Generations of one store: it is used, and the power is cut at each I/O. One of these cuts is where the next generation begins.
+
+use crate::campaign::{Failure, Outcome, within_time};
+use crate::cuts::{self, Cuts, Next};
+use crate::drives;
+use crate::generate::Size;
+use crate::store::StoreImage;
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::Rng;
+use std::cell::RefCell;
+use std::rc::Rc;
+use tonearm_base::Nanos;
+use tonearm_rt::Rt;
+
+/// One opening of the store.
+#[derive(Clone, Copy)]
+pub struct Opening {
+    /// Its number, from 0 on.
+    pub generation: u32,
+    /// Seed of everything that is random in it.
+    pub seed: u64,
+    /// Operations.
+    pub operations: u64,
+    /// Time for which the log delays commits that are not awaited.
+    pub linger: Nanos,
+    /// The store is closed at the end.
+    pub in_order: bool,
+}
+
+/// How a store is used and checked. The value is what a check needs to know, and the next generation.
+pub trait Scene: Default + Sized + 'static {
+    /// A copy that does not change with this one.
+    fn copy(&self) -> Self;
+
+    /// Opens and uses the store.
+    fn live(
+        rt: Rt,
+        image: StoreImage,
+        scene: Rc<RefCell<Self>>,
+        opening: Opening,
+    ) -> impl Future<Output = Result<(), String>> + 'static;
+
+    /// Checks what a cut has left.
+    ///
+    /// # Errors
+    /// The first promise that does not hold.
+    fn check(
+        self,
+        left: &StoreImage,
+        opening: Opening,
+        cut: u64,
+        outcome: &mut Outcome,
+    ) -> Result<(), String>;
+}
+
+/// Runs all generations of a seed.
+///
+/// # Errors
+/// The first promise that does not hold.
+pub fn run<S: Scene>(
+    seed: u64,
+    size: Size,
+    mut random: ChaCha8Rng,
+    mut image: StoreImage,
+) -> Result<Outcome, Failure> {
+    let (mut scene, mut outcome) = (S::default(), Outcome::default());
+    for generation in 0..size.generations {
+        let world_seed = random.next_u64();
+        let opening = Opening {
+            generation,
+            seed: world_seed,
+            operations: size.operations,
+            linger: size.linger(world_seed),
+            in_order: random.next_u32().is_multiple_of(4),
+        };
+        let fail = |at| Failure::at(seed, generation, at);
+        let world = drives::world_of(None, world_seed, image.disks.clone());
+        let world = world.map_err(|what| fail((0, 0, what)))?;
+        let shared = Rc::new(RefCell::new(scene));
+        let (own, seen, kept) = (image.clone(), shared.clone(), shared.clone());
+        let cuts = Cuts::watch(
+            &world,
+            cuts::any(world_seed),
+            move || kept.borrow().copy(),
+            move |crash, cut, outcome| {
+                let left = own.with(crash.images(cut));
+                outcome.faultless += 1;
+                let seen = seen.borrow().copy();
+                seen.check(&left, opening, cut, outcome)
+            },
+        );
+        let rt = Rt::new(world.driver());
+        let work = S::live(rt.clone(), image.clone(), shared.clone(), opening);
+        let result = within_time(&rt, Rc::default(), work);
+        let next = cuts.end(&rt, result, &mut outcome).map_err(fail)?;
+        let next = next.filter(|_| !opening.in_order).unwrap_or_else(|| Next {
+            crash: world.crash(),
+            cut: 0,
+            state: shared.borrow().copy(),
+        });
+        image.disks = next.crash.images(next.cut);
+        scene = next.state;
+    }
+    Ok(outcome)
+}
