@@ -341,6 +341,11 @@ impl Checker<'_> {
                 (false, None | Some(false)) => {}
             }
         }
+        let orphans = std::mem::take(&mut self.orphans);
+        for ino in orphans.keys().filter(|ino| !files.contains_key(ino)) {
+            let text = format!("inode {ino} is an orphan and is not there");
+            self.report.problem(text);
+        }
         let next = self.look(|meta| meta.number(Number::NextIno)).await?;
         self.report.next_ino = next;
         if files.keys().next_back().is_some_and(|last| *last >= next) {

@@ -61,6 +61,15 @@ impl FsError {
         matches!(self, Self::Disk(error) if error.kind() == ErrorKind::NoSpace)
     }
 
+    /// What is on the medium is damaged, or an inode is missing that something names.
+    pub(crate) fn is_damage(&self) -> bool {
+        match self {
+            Self::Damaged(_) | Self::NotFound => true,
+            Self::Disk(error) => matches!(error.kind(), ErrorKind::Damaged | ErrorKind::NotFound),
+            _ => false,
+        }
+    }
+
     /// The store or the medium takes no changes.
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::Disk(error) if error.kind() == ErrorKind::ReadOnly)

@@ -177,10 +177,13 @@ impl Fs {
         change: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop> + 'static,
     ) -> Result<(T, Lsn), FsError> {
         let ended = self.try_end(unit, change).await?;
-        Ok(ended.expect("only callers of `try_end` begin again"))
+        // Its caller has the file alone, so that nobody can have changed what it has looked up.
+        let changed = || DiskError::Conflict("the file has been changed".into());
+        Ok(ended.ok_or_else(changed)?)
     }
 
-    /// As [`Fs::end`]. `None` when `change` asks for the operation to begin again.
+    /// As [`Fs::end`]. `None` when the operation has to begin again: `change` asks for it, or another unit has freed a list that
+    /// this one frees.
     pub(crate) async fn try_end<T: 'static>(
         &self,
         mut unit: Aru,
@@ -198,6 +201,7 @@ impl Fs {
         let (found, failed) = result.take();
         match ended {
             Err(DiskError::Refused) if failed.is_none() => Ok(None),
+            Err(DiskError::Conflict(_)) => Ok(None),
             ended => {
                 let lsn = told(ended, failed)?;
                 let found = found.expect("a change that was committed has a result");

@@ -4,7 +4,7 @@ use crate::error::FsError;
 use crate::fs::{DIRECTORY, Fs, TYPE};
 use crate::meta::{Meta, Number, Stop, damaged, orphan_key};
 use crate::tree::Key;
-use tonearm_disk::{Aru, BlockId, ListId};
+use tonearm_disk::{Aru, BlockId, DiskError, ListId};
 use tonearm_format::item;
 
 /// Most blocks that one unit takes or frees, if it has memory for them. More is done in several units.
@@ -29,18 +29,22 @@ pub(crate) struct Freed {
 }
 
 impl Freed {
-    /// Adds the deletion of the file's list to the unit, if the file has its last name, is not in use, and small.
+    /// Adds the deletion of the file's list to the unit, if the file has its last name, is not in use, and small. `None` also
+    /// when another operation has just deleted it: the end of the unit finds out.
     pub async fn begin(fs: &Fs, ino: u64, unit: &mut Aru) -> Result<Option<Self>, FsError> {
-        let inode = fs.look(|meta| meta.inode(ino)).await?;
+        let inode = match fs.look(|meta| meta.inode(ino)).await {
+            Err(FsError::NotFound) => return Ok(None),
+            found => found?,
+        };
         let has_names = inode.nlink > 1 && inode.mode & TYPE != DIRECTORY;
         if has_names || inode.blocks > fs.unit_blocks_max() || fs.is_in_use(ino) {
             return Ok(None);
         }
-        if inode.list != 0 {
-            unit.delete_list(ListId(inode.list)).await?;
-        }
         let (list, blocks) = (inode.list, inode.blocks);
-        Ok(Some(Self { ino, list, blocks }))
+        match delete_list(unit, list).await? {
+            true => Ok(Some(Self { ino, list, blocks })),
+            false => Ok(None),
+        }
     }
 
     /// Removes the file's items. The operation begins again when the file is no longer what it was.
@@ -51,6 +55,17 @@ impl Freed {
             return Err(Stop::Again);
         }
         meta.free(ino, self.blocks)
+    }
+}
+
+/// Adds the deletion of a file's list, if it has one, to the unit. False when another operation has just deleted it.
+async fn delete_list(unit: &mut Aru, list: u64) -> Result<bool, FsError> {
+    if list == 0 {
+        return Ok(true);
+    }
+    match unit.delete_list(ListId(list)).await {
+        Err(DiskError::NoList(_)) => Ok(false),
+        deleted => Ok(deleted.map(|()| true)?),
     }
 }
 
@@ -82,16 +97,25 @@ impl Fs {
             let Some((key, value)) = next else {
                 return Ok(());
             };
-            if let Ok(size) = <[u8; 8]>::try_from(&value[..]) {
-                self.finish_cut(key.at, u64::from_le_bytes(size)).await?;
+            match self.free_orphan(key.at, &value).await {
+                // The other files can be used. `tonearm check` tells what is wrong with this one.
+                Err(error) if error.is_damage() => {}
+                freed => freed?,
             }
-            // Nothing happens to a file with a name.
-            self.free(key.at).await?;
             from = Key {
                 at: key.at + 1,
                 ..key
             };
         }
+    }
+
+    /// Completes what the item `note` of an orphan says.
+    async fn free_orphan(&self, ino: u64, note: &[u8]) -> Result<(), FsError> {
+        if let Ok(size) = <[u8; 8]>::try_from(note) {
+            self.finish_cut(ino, u64::from_le_bytes(size)).await?;
+        }
+        // Nothing happens to a file with a name.
+        self.free(ino).await
     }
 
     /// Deletes a file without a name beside the caller, if it is one.
@@ -105,6 +129,7 @@ impl Fs {
 
     /// Deletes a file that has no name and is not in use.
     async fn free(&self, ino: u64) -> Result<(), FsError> {
+        let mut is_missing = false;
         loop {
             let found = self
                 .look(|meta| {
@@ -127,8 +152,11 @@ impl Fs {
                 continue;
             }
             let mut unit = self.disk().begin();
-            if inode.list != 0 {
-                unit.delete_list(ListId(inode.list)).await?;
+            if !delete_list(&mut unit, inode.list).await? {
+                if std::mem::replace(&mut is_missing, true) {
+                    return Err(damaged("the list of a file is not there"));
+                }
+                continue;
             }
             let fs = self.clone();
             let freed = self

@@ -10,7 +10,8 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::Nanos;
-use tonearm_fs::{Fs, FsError, New, Piece, ROOT_INO, SetAttr};
+use tonearm_disk::{TreePages, TreeStop};
+use tonearm_fs::{Fs, FsError, Inode, Key, New, Piece, ROOT_INO, Rename, SetAttr, Tree as FsTree};
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
 use tonearm_sim::trees::{File, Node, SPACE, Step, Tree, dump, sound, time};
@@ -344,6 +345,94 @@ fn a_cut_that_was_left_is_completed_before_the_next_write() {
             }
         }
         assert_eq!(sound(&disk).await.unwrap().blocks, 3);
+    });
+}
+
+/// Two deletions of one file, and a rename over a file that is being deleted, have looked at it before either can commit.
+#[test]
+fn operations_that_free_one_file_side_by_side_end_as_if_one_after_the_other() {
+    let image = store(Layout::Overwrite, SPACE);
+    image.run(4, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        for renames in [false, true] {
+            for name in [b"old", b"new"] {
+                let ino = fs.make(ROOT_INO, name, FILE).await.unwrap().ino;
+                fs.write(ino, 0, &[1; 9000]).await.unwrap();
+            }
+            disk.engine().drain().await.unwrap();
+            let memory = disk.engine().options().memory_bytes;
+            let all = disk.engine().reserve(memory).await.unwrap();
+            let (own, other) = (fs.clone(), fs.clone());
+            let one = rt.spawn(async move { own.unlink(ROOT_INO, b"old").await });
+            let two = rt.spawn(async move {
+                match renames {
+                    true => {
+                        let (from, to) = ((ROOT_INO, &b"new"[..]), (ROOT_INO, &b"old"[..]));
+                        other.rename(from, to, Rename::Replace).await
+                    }
+                    false => other.unlink(ROOT_INO, b"old").await,
+                }
+            });
+            rt.sleep(Nanos::from_millis(5)).await;
+            drop(all);
+            one.await.unwrap();
+            let two = two.await;
+            match renames {
+                true => two.unwrap(),
+                false => assert!(matches!(two, Err(FsError::NotFound)), "{two:?}"),
+            }
+            let left = if renames { &b"old"[..] } else { b"new" };
+            fs.unlink(ROOT_INO, left).await.unwrap();
+            rt.sleep(Nanos::from_millis(50)).await;
+            let report = sound(&disk).await.unwrap();
+            assert_eq!((report.inodes, report.blocks), (1, 0));
+        }
+    });
+}
+
+/// Orphans whose list or inode is not there. The other files can be used, and `check` tells.
+#[test]
+fn damaged_orphans_are_left_and_the_rest_goes_on() {
+    let image = store(Layout::Overwrite, SPACE);
+    image.run(5, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        let ino = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
+        fs.write(ino, 0, b"content").await.unwrap();
+        let mut unit = disk.begin();
+        unit.set_tree(Box::new(|pages: &mut TreePages<'_>| {
+            let inode = Inode {
+                mode: FILE.mode,
+                list: 77,
+                blocks: 1,
+                ..Inode::default()
+            };
+            let mut tree = FsTree(pages);
+            let orphan = |at| Key {
+                ino: 0,
+                kind: 6,
+                at,
+            };
+            let first = Key {
+                ino: 900,
+                kind: 1,
+                at: 0,
+            };
+            let put = tree.put(first, &inode.encode());
+            let put = put.and_then(|()| tree.put(orphan(900), &[]));
+            put.and_then(|()| tree.put(orphan(901), &[]))
+                .map_err(|_| TreeStop::Refused)
+        }));
+        unit.end().await.unwrap();
+        drop(fs);
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        fs.write(ino, 0, b"CONTENT").await.unwrap();
+        fs.unlink(ROOT_INO, b"file").await.unwrap();
+        let problems = sound(&disk).await.unwrap_err();
+        assert!(problems.contains("inode 900: "), "{problems}");
+        let missing = "inode 901 is an orphan and is not there";
+        assert!(problems.contains(missing), "{problems}");
     });
 }
 
