@@ -77,7 +77,7 @@ struct Checker<'a> {
 }
 
 /// Verifies the tree of a store, its files, directories and accounting. Nothing may be committed meanwhile. `None` when the
-/// store has no file system. Takes some 50 bytes of memory for each file.
+/// store has no file system. Takes memory in proportion to the number of files.
 ///
 /// # Errors
 /// When a page cannot be read; damage is in the report.
