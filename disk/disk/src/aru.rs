@@ -79,6 +79,30 @@ impl Aru {
         self.shadow.spilled()
     }
 
+    /// Memory that the unit holds until it ends, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.shadow.memory_bytes()
+    }
+
+    /// Charges the unit for memory that its caller holds until the unit ends.
+    ///
+    /// # Errors
+    /// When open units hold as much as they may.
+    pub fn charge(&mut self, bytes: u64) -> Result<(), DiskError> {
+        self.shadow.charge(self.disk.shadows(), bytes)
+    }
+
+    /// Sends blocks to home space until the unit holds at most `bytes` of memory, or none of its blocks is in memory.
+    ///
+    /// # Errors
+    /// When there is no home space, or the store fails.
+    pub async fn spill_to(&mut self, bytes: u64) -> Result<(), DiskError> {
+        while self.memory_bytes() > bytes && self.shadow.in_memory() > 0 {
+            self.spill_oldest().await?;
+        }
+        Ok(())
+    }
+
     /// Ends the unit without any effect.
     pub fn abort(self) {}
 

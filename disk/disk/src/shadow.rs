@@ -302,6 +302,11 @@ impl Shadow {
         self.blocks.len() as u64 - self.spilled
     }
 
+    /// Bytes of memory that it holds.
+    pub fn memory_bytes(&self) -> u64 {
+        self.bytes + self.parts
+    }
+
     /// Blocks in home space.
     pub fn spilled(&self) -> u64 {
         self.spilled

@@ -2,7 +2,7 @@
 
 use crate::error::FsError;
 use crate::fs::{DIRECTORY, REGULAR, SYMLINK, TYPE};
-use crate::meta::{Meta, Number, Stop, first_key, hash};
+use crate::meta::{Meta, Naming, Number, Stop, first_key, hash};
 use crate::tree::Key;
 use std::collections::BTreeMap;
 use tonearm_disk::{Disk, ListId};
@@ -105,7 +105,11 @@ impl Checker<'_> {
         &self,
         look: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop>,
     ) -> Result<T, FsError> {
-        crate::fs::look(self.disk, self.hash_key, look).await
+        let naming = Naming {
+            hash_key: self.hash_key,
+            ..Naming::default()
+        };
+        crate::fs::look(self.disk, naming, look).await
     }
 
     async fn run(&mut self) -> Result<(), FsError> {

@@ -2,11 +2,13 @@
 
 use crate::attrs::{SetAttr, check_regular};
 use crate::error::FsError;
-use crate::fs::{Attr, Fs};
+use crate::fs::{Attr, Fs, Use};
 use crate::meta::{Meta, Number, Stop, orphan_key};
+use crate::unit::Step;
 use std::ops::Range;
-use tonearm_disk::{Aru, BlockId, ListId, Piece};
+use tonearm_disk::{BlockId, ListId, Piece};
 use tonearm_format::{FileExtent, Inode};
+use tonearm_rt::Permit;
 
 /// Largest size of a file, in bytes. Kernels take offsets as signed numbers.
 const SIZE_MAX: u64 = i64::MAX as u64;
@@ -154,7 +156,7 @@ impl Fs {
             match run.block {
                 Some(at) => {
                     let from = at * block + (first - run.at * block);
-                    pieces.extend(self.disk().read_blocks(from, stop - first).await?);
+                    pieces.extend(self.read_blocks(from, stop - first).await?);
                 }
                 None => pieces.push(Piece::Zero((stop - first) as usize)),
             }
@@ -175,12 +177,10 @@ impl Fs {
         if data.is_empty() {
             return Ok(());
         }
-        let used = self.take(ino);
-        let alone = used.alone().await;
-        self.complete_cut(ino).await?;
+        let (used, alone) = self.take_alone(ino).await?;
         let block = self.block();
         let range = offset / block..end.div_ceil(block);
-        let mut unit = self.disk().begin();
+        let mut unit = self.step().await?;
         let (runs, taken) = self.take_blocks(&mut unit, ino, range).await?;
         for run in &runs {
             let first = (run.at * block).max(offset);
@@ -205,10 +205,33 @@ impl Fs {
         Ok(())
     }
 
+    /// Takes a file into use whose content is to be changed, and has it alone.
+    async fn take_alone(&self, ino: u64) -> Result<(Use, Permit), FsError> {
+        if self.unit().is_some() {
+            // What an earlier truncation has left is no change of the unit.
+            let committed = self.committed();
+            let used = committed.take(ino);
+            let _alone = used.alone().await;
+            committed.complete_cut(ino).await?;
+        }
+        let used = self.take(ino);
+        let alone = used.alone().await;
+        self.complete_cut(ino).await?;
+        Ok((used, alone))
+    }
+
+    /// Reads bytes of blocks that are on lists.
+    async fn read_blocks(&self, offset: u64, len: u64) -> Result<Vec<Piece>, FsError> {
+        Ok(match self.unit() {
+            Some(_) => self.step().await?.read_blocks(offset, len).await?,
+            None => self.disk().read_blocks(offset, len).await?,
+        })
+    }
+
     /// Takes blocks for the holes of `range`. Returns where all blocks of the range are.
     async fn take_blocks(
         &self,
-        unit: &mut Aru,
+        unit: &mut Step,
         ino: u64,
         range: Range<u64>,
     ) -> Result<(Vec<Run>, Taken), FsError> {
@@ -270,9 +293,7 @@ impl Fs {
         if size > SIZE_MAX {
             return Err(FsError::TooLarge);
         }
-        let used = self.take(ino);
-        let alone = used.alone().await;
-        self.complete_cut(ino).await?;
+        let (used, alone) = self.take_alone(ino).await?;
         let block = self.block();
         let (first, stays) = (size.div_ceil(block), size % block);
         let most = self.unit_blocks_max();
@@ -287,7 +308,11 @@ impl Fs {
                 Ok((inode, tail, cut))
             })
             .await?;
-        let mut unit = self.disk().begin();
+        let is_large = cut.as_ref().is_some_and(|(_, all)| all.len() as u64 > most);
+        if is_large && self.unit().is_some() {
+            return Err(FsError::UnitTooLarge);
+        }
+        let mut unit = self.step().await?;
         if size < inode.size
             && let Some(at) = tail.first().and_then(|run| run.block)
         {
@@ -295,13 +320,12 @@ impl Fs {
             let zeroes = vec![0; (block - stays) as usize];
             unit.write_blocks(at * block + stays, &zeroes).await?;
         }
-        let (mut freed, mut is_large) = (None, false);
-        if let Some((from, blocks)) = cut {
-            is_large = blocks.len() as u64 > most;
-            if blocks.len() as u64 == inode.blocks && !is_large {
+        let mut freed = None;
+        if let Some((from, blocks)) = cut.filter(|_| !is_large) {
+            if blocks.len() as u64 == inode.blocks {
                 unit.delete_list(ListId(inode.list)).await?;
                 freed = Some((from, inode.blocks));
-            } else if !is_large {
+            } else {
                 for block in &blocks {
                     unit.delete_block(BlockId(*block)).await?;
                 }
@@ -352,9 +376,7 @@ impl Fs {
         if len == 0 {
             return Err(FsError::Invalid("the range is empty"));
         }
-        let used = self.take(ino);
-        let alone = used.alone().await;
-        self.complete_cut(ino).await?;
+        let (used, alone) = self.take_alone(ino).await?;
         if matches!(
             how,
             Allocate::Punch | Allocate::Zero | Allocate::ZeroKeepSize
@@ -386,7 +408,7 @@ impl Fs {
         let (mut at, stop) = (offset / block, end.div_ceil(block));
         while at < stop {
             let to = stop.min(at + self.unit_blocks_max());
-            let mut unit = self.disk().begin();
+            let mut unit = self.step().await?;
             let (_, taken) = self.take_blocks(&mut unit, ino, at..to).await?;
             if taken.blocks > 0 {
                 let ended = self.end(unit, move |meta| {
@@ -405,7 +427,7 @@ impl Fs {
     async fn punch(&self, ino: u64, offset: u64, end: u64) -> Result<(), FsError> {
         let block = self.block();
         let whole = offset.div_ceil(block)..end / block;
-        let mut unit = self.disk().begin();
+        let mut unit = self.step().await?;
         let edges = match whole.start <= whole.end {
             true => [offset..whole.start * block, whole.end * block..end],
             false => [offset..end, end..end],
@@ -452,7 +474,7 @@ impl Fs {
                 return Ok(());
             }
             first = stop;
-            unit = self.disk().begin();
+            unit = self.step().await?;
         }
     }
 

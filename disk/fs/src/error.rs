@@ -47,6 +47,22 @@ pub enum FsError {
     /// The file system does not do this.
     #[error("{0}")]
     Unsupported(&'static str),
+    /// Others have changed what the unit has read or changed. Nothing of it has happened.
+    #[error(
+        "others have changed {0}, which the unit uses; nothing of it has happened: begin it again"
+    )]
+    Conflict(String),
+    /// The unit takes no more operations.
+    #[error("the unit takes no operations: {0}")]
+    UnitEnded(&'static str),
+    /// The memory for units is used up.
+    #[error(
+        "the unit needs more memory than units may hold; change less in one, or give the store more memory (--memory)"
+    )]
+    UnitTooLarge,
+    /// Further ones have to wait.
+    #[error("there are {0} open units; end some")]
+    TooManyUnits(usize),
     /// The tree contradicts itself.
     #[error("the tree of files is damaged: {0}; `tonearm check` tells more")]
     Damaged(String),

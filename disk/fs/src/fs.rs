@@ -5,17 +5,20 @@
 //!    So operations are serialised by the ends of their units, and need no locks among each other.
 //! 2. The blocks and the size of a file change only while the operation has the file alone ([`Use::alone`]). Reads of its
 //!    content share it. So the blocks that were looked up are those that are read or written.
-//! 3. A file without a name lives while it is in use. The end of its last use deletes it, a handle or an operation. Its orphan
+//! 3. Within a unit of an application (`unit.rs`) operations change the unit alone, and its end changes the tree.
+//! 4. A file without a name lives while it is in use. The end of its last use deletes it, a handle or an operation. Its orphan
 //!    item tells the next opening that it is to be deleted.
 
 use crate::error::FsError;
-use crate::meta::{Meta, Number, Stop};
+use crate::meta::{Meta, Naming, Number, Stop};
+use crate::overlay::Edit;
 use crate::tree;
+use crate::unit::{Step, UnitState, Units};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::Lsn;
-use tonearm_disk::{Aru, Disk, DiskError, TreePages, TreeStop};
+use tonearm_disk::{Disk, DiskError, TreePages, TreeStop};
 use tonearm_format::{Inode, ROOT_INO, TREE_OWNER_WORDS, Time};
 use tonearm_rt::{Permit, Rt, Semaphore};
 
@@ -55,9 +58,9 @@ pub struct Space {
     pub inodes: u64,
 }
 
-/// An open file system; cheap to clone. One thread uses it, the engine's.
+/// An open file system, as it is committed or as a unit sees it; cheap to clone. One thread uses it, the engine's.
 #[derive(Clone)]
-pub struct Fs(Rc<State>);
+pub struct Fs(Rc<State>, Option<Rc<UnitState>>);
 
 struct State {
     disk: Disk,
@@ -65,6 +68,9 @@ struct State {
     clock: Box<dyn Fn() -> Time>,
     hash_key: (u64, u64),
     files: RefCell<BTreeMap<u64, Rc<FileState>>>,
+    units: RefCell<Units>,
+    /// Inodes below this number belong to units that are open or have been.
+    taken: Cell<u64>,
 }
 
 /// The state of a file that is in use.
@@ -88,12 +94,28 @@ pub(crate) struct Use {
 impl Use {
     /// Has the content alone while the permit lives.
     pub async fn alone(&self) -> Permit {
-        self.file.content.acquire(READERS).await
+        let permit = self.file.content.acquire(READERS).await;
+        self.touch(true);
+        permit
     }
 
     /// Shares the content with other readers while the permit lives.
     pub async fn shared(&self) -> Permit {
-        self.file.content.acquire(1).await
+        let permit = self.file.content.acquire(1).await;
+        self.touch(false);
+        permit
+    }
+
+    /// A unit that uses the content ends only if nobody else changes it.
+    fn touch(&self, is_changed: bool) {
+        if let Some(unit) = self.fs.unit() {
+            unit.touch(&self.fs.committed(), self.ino, is_changed);
+        }
+    }
+
+    /// The last commit that has changed the file since it came into use.
+    pub fn changed(&self) -> Lsn {
+        self.file.changed.get()
     }
 
     /// Notes that `lsn` has changed the file.
@@ -122,20 +144,23 @@ impl Fs {
         if !disk.has_tree() {
             make_root(disk, clock()).await?;
         }
-        let hash_key = look(disk, (0, 0), |meta| {
+        let hash_key = look(disk, Naming::default(), |meta| {
             Ok((
                 meta.number(Number::HashKey)?,
                 meta.number(Number::HashKey1)?,
             ))
         });
         let hash_key = hash_key.await?;
-        let fs = Self(Rc::new(State {
+        let state = State {
             disk: disk.clone(),
             rt: rt.clone(),
             clock: Box::new(clock),
             hash_key,
             files: RefCell::default(),
-        }));
+            units: RefCell::default(),
+            taken: Cell::new(0),
+        };
+        let fs = Self(Rc::new(state), None);
         if !disk.engine().options().read_only {
             fs.free_orphans().await?;
         }
@@ -152,6 +177,53 @@ impl Fs {
         &self.0.disk
     }
 
+    pub(crate) fn rt(&self) -> &Rt {
+        &self.0.rt
+    }
+
+    /// The file system as it is committed.
+    pub fn committed(&self) -> Self {
+        Self(self.0.clone(), None)
+    }
+
+    /// The file system as a unit sees it.
+    pub(crate) fn within(&self, unit: &Rc<UnitState>) -> Self {
+        Self(self.0.clone(), Some(unit.clone()))
+    }
+
+    /// The unit in which operations are done.
+    pub(crate) fn unit(&self) -> Option<&Rc<UnitState>> {
+        self.1.as_ref()
+    }
+
+    pub(crate) fn units(&self) -> &RefCell<Units> {
+        &self.0.units
+    }
+
+    pub(crate) fn hash_key(&self) -> (u64, u64) {
+        self.0.hash_key
+    }
+
+    fn naming(&self) -> Naming {
+        Naming {
+            hash_key: self.0.hash_key,
+            taken: self.0.taken.get(),
+        }
+    }
+
+    /// Notes that units have taken the inodes below `next`.
+    pub(crate) fn take_inos(&self, next: u64) {
+        self.0.taken.set(self.0.taken.get().max(next));
+    }
+
+    /// The recovery unit of an operation.
+    pub(crate) async fn step(&self) -> Result<Step, FsError> {
+        match self.unit() {
+            Some(unit) => Step::of(unit).await,
+            None => Ok(Step::own(self.0.disk.begin())),
+        }
+    }
+
     pub(crate) fn block(&self) -> u64 {
         u64::from(self.0.disk.block_size())
     }
@@ -161,38 +233,77 @@ impl Fs {
         self.0.rt.spawn(task);
     }
 
-    /// Runs `look` over the committed tree. It may run several times.
+    /// Runs `look` over the tree. It may run several times.
     pub(crate) async fn look<T>(
         &self,
         what: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop>,
     ) -> Result<T, FsError> {
-        look(&self.0.disk, self.0.hash_key, what).await
+        match self.unit() {
+            None => look(&self.0.disk, self.naming(), what).await,
+            Some(unit) => {
+                unit.check()?;
+                match self.edit(unit, what).await {
+                    Ok(found) => found.map(|(found, _)| found).ok_or_else(again),
+                    Err(error) => Err(Box::pin(self.reason(unit, error)).await),
+                }
+            }
+        }
+    }
+
+    /// Runs `change` over the tree as `unit` sees it. `None` when the operation has to begin again.
+    async fn edit<T>(
+        &self,
+        unit: &UnitState,
+        mut change: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop>,
+    ) -> Result<Option<(T, Edit)>, FsError> {
+        let (mut found, mut failed) = (None, None);
+        let naming = self.naming();
+        let looked = self.0.disk.look_at_tree(|pages| {
+            let (overlay, mut edit) = (unit.overlay.borrow(), Edit::default());
+            let result = change(&mut Meta::over(pages, naming, &overlay, &mut edit));
+            settle(result, &mut failed).map(|result| found = Some((result, edit)))
+        });
+        match looked.await {
+            Err(DiskError::Refused) if failed.is_none() => Ok(None),
+            looked => told(looked, failed).map(|()| found),
+        }
     }
 
     /// Ends `unit` with a change of the tree. `change` may run several times, each time over the tree without its earlier
     /// changes. It does not ask for the operation to begin again.
     pub(crate) async fn end<T: 'static>(
         &self,
-        unit: Aru,
+        unit: Step,
         change: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop> + 'static,
     ) -> Result<(T, Lsn), FsError> {
         let ended = self.try_end(unit, change).await?;
         // Its caller has the file alone, so that nobody can have changed what it has looked up.
-        let changed = || DiskError::Conflict("the file has been changed".into());
-        Ok(ended.ok_or_else(changed)?)
+        ended.ok_or_else(again)
     }
 
     /// As [`Fs::end`]. `None` when the operation has to begin again: `change` asks for it, or another unit has freed a list that
     /// this one frees.
     pub(crate) async fn try_end<T: 'static>(
         &self,
-        mut unit: Aru,
+        step: Step,
         mut change: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop> + 'static,
     ) -> Result<Option<(T, Lsn)>, FsError> {
+        if let Some(unit) = self.unit() {
+            let changed = match self.edit(unit, change).await {
+                Err(error) => return Err(Box::pin(self.reason(unit, error)).await),
+                Ok(changed) => changed,
+            };
+            let Some((found, edit)) = changed else {
+                return Ok(None);
+            };
+            self.take_edit(unit, step, edit).await?;
+            return Ok(Some((found, Lsn(0))));
+        }
+        let mut unit = step.into_aru();
         let result = Rc::new(RefCell::new((None, None)));
-        let (own, hash_key) = (result.clone(), self.0.hash_key);
+        let (own, fs) = (result.clone(), self.clone());
         unit.set_tree(Box::new(move |pages: &mut TreePages<'_>| {
-            let changed = change(&mut Meta::new(pages, hash_key));
+            let changed = change(&mut Meta::new(pages, fs.naming()));
             let mut own = own.borrow_mut();
             let (found, failed) = &mut *own;
             settle(changed, failed).map(|value| *found = Some(value))
@@ -215,7 +326,7 @@ impl Fs {
         &self,
         change: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop> + 'static,
     ) -> Result<(T, Lsn), FsError> {
-        self.end(self.0.disk.begin(), change).await
+        self.end(self.step().await?, change).await
     }
 
     /// Takes a file into use.
@@ -269,7 +380,7 @@ impl Fs {
     /// Counts a handle of a file or directory. A file without a name is deleted with its last handle.
     pub fn open_handle(&self, ino: u64) {
         // The handle keeps the use.
-        std::mem::forget(self.take(ino));
+        std::mem::forget(self.committed().take(ino));
     }
 
     /// Ends a handle.
@@ -290,6 +401,10 @@ impl Fs {
     /// # Errors
     /// When the store has failed.
     pub async fn sync(&self, ino: Option<u64>) -> Result<(), FsError> {
+        // The changes of a unit become durable when it has ended.
+        if let Some(unit) = self.unit() {
+            return unit.check();
+        }
         let file = ino.and_then(|ino| self.0.files.borrow().get(&ino).cloned());
         match file {
             Some(file) if file.changed.get() > Lsn(0) => {
@@ -322,12 +437,12 @@ impl Fs {
 /// Runs `look` over the committed tree. It may run several times.
 pub(crate) async fn look<T>(
     disk: &Disk,
-    hash_key: (u64, u64),
+    naming: Naming,
     mut look: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop>,
 ) -> Result<T, FsError> {
     let (mut found, mut failed) = (None, None);
     let looked = disk.look_at_tree(|pages| {
-        let result = look(&mut Meta::new(pages, hash_key));
+        let result = look(&mut Meta::new(pages, naming));
         settle(result, &mut failed).map(|result| found = Some(result))
     });
     told(looked.await, failed)?;
@@ -360,12 +475,17 @@ async fn make_root(disk: &Disk, now: Time) -> Result<(), FsError> {
                 btime: now,
                 ..Inode::default()
             };
-            Meta::new(pages, hash_key).put_inode(ROOT_INO, &root)
+            Meta::new(pages, Naming::default()).put_inode(ROOT_INO, &root)
         })();
         settle(made, &mut own.borrow_mut())
     }));
     let ended = unit.end().await;
     told(ended, failed.take()).map(|_| ())
+}
+
+/// The error of an operation whose file has changed under it.
+fn again() -> FsError {
+    DiskError::Conflict("the file has been changed".into()).into()
 }
 
 /// Keeps the reason of a refusal in `failed`.

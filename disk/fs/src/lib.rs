@@ -9,10 +9,13 @@ mod check;
 mod data;
 mod error;
 mod fs;
+mod merge;
 mod meta;
 mod names;
 mod orphans;
+mod overlay;
 mod tree;
+mod unit;
 
 pub use attrs::{SetAttr, SetXattr};
 pub use check::{FsReport, check};
@@ -25,6 +28,7 @@ pub use tonearm_format::{Inode, ROOT_INO, Time};
 pub use tree::{
     Key, OWNER_WORDS, Pages, Report, Tree, TreeError, TreeHeader, Wait, format, max_value,
 };
+pub use unit::{Unit, UnitCounts};
 
 #[cfg(test)]
 mod tree_test;

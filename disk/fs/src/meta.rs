@@ -2,7 +2,8 @@
 //! and again when one was missing ([`tonearm_disk::TreeEdit`]).
 
 use crate::error::FsError;
-use crate::tree::{Check, Key, Pages, Tree, TreeError, Wait};
+use crate::overlay::{Edit, Items, Overlay};
+use crate::tree::{Check, Key, Pages, TreeError, Wait};
 use tonearm_disk::{TreePages, TreeStop};
 use tonearm_format::{DirEntry, FileExtent, FormatError, Inode, Xattr, item};
 
@@ -77,48 +78,73 @@ pub(crate) enum Number {
 
 /// Items with their types.
 pub(crate) struct Meta<'a, 'b> {
-    tree: Tree<'a, TreePages<'b>>,
+    items: Items<'a, 'b>,
+    naming: Naming,
+}
+
+/// What new names and inodes need.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Naming {
     /// The key of the hash of names.
-    hash_key: (u64, u64),
+    pub hash_key: (u64, u64),
+    /// Inodes below this number belong to units that are open or have been.
+    pub taken: u64,
 }
 
 impl<'a, 'b> Meta<'a, 'b> {
-    pub fn new(pages: &'a mut TreePages<'b>, hash_key: (u64, u64)) -> Self {
-        let tree = Tree(pages);
-        Self { tree, hash_key }
+    /// The committed tree.
+    pub fn new(pages: &'a mut TreePages<'b>, naming: Naming) -> Self {
+        let items = Items::new(pages, None);
+        Self { items, naming }
+    }
+
+    /// The tree as a unit sees it, which has changed `overlay`. Changes go to `edit`.
+    pub fn over(
+        pages: &'a mut TreePages<'b>,
+        naming: Naming,
+        overlay: &'a Overlay,
+        edit: &'a mut Edit,
+    ) -> Self {
+        let items = Items::new(pages, Some((overlay, edit)));
+        Self { items, naming }
     }
 
     pub fn number(&mut self, number: Number) -> Result<u64, Stop> {
-        Ok(self.tree.header()?.owner[number as usize])
+        self.items.number(number)
     }
 
-    pub fn add(&mut self, number: Number, more: i64) -> Result<u64, Stop> {
-        let mut owner = self.tree.header()?.owner;
-        let before = owner[number as usize];
-        let after = before.checked_add_signed(more);
-        owner[number as usize] = after.ok_or_else(|| damaged("a count goes below zero"))?;
-        self.tree.set_header(owner)?;
-        Ok(before)
+    pub fn add(&mut self, number: Number, more: i64) -> Result<(), Stop> {
+        self.items.add(number, more)
+    }
+
+    /// The number of a new inode.
+    pub fn take_ino(&mut self) -> Result<u64, Stop> {
+        self.items.take_ino(self.naming.taken)
+    }
+
+    /// Makes the number of the next inode at least `next`.
+    pub fn raise_next_ino(&mut self, next: u64) -> Result<(), Stop> {
+        self.items.raise_next_ino(next)
     }
 
     /// An inode, which must be there.
     pub fn inode(&mut self, ino: u64) -> Result<Inode, Stop> {
-        let found = self.tree.get(inode_key(ino))?;
+        let found = self.items.get(inode_key(ino))?;
         let found = found.ok_or(FsError::NotFound)?;
         Ok(Inode::decode(&found)?)
     }
 
     pub fn put_inode(&mut self, ino: u64, inode: &Inode) -> Result<(), Stop> {
-        Ok(self.tree.put(inode_key(ino), &inode.encode())?)
+        self.items.put(inode_key(ino), &inode.encode())
     }
 
     /// Removes all items of an inode, which has no blocks any more.
     pub fn remove_inode(&mut self, ino: u64) -> Result<(), Stop> {
-        while let Some((key, _)) = self.tree.next(first_key(ino))? {
+        while let Some((key, _)) = self.items.next(first_key(ino))? {
             if key.ino != ino {
                 break;
             }
-            self.tree.remove(key)?;
+            self.items.remove(key)?;
         }
         self.add(Number::Inodes, -1)?;
         Ok(())
@@ -136,7 +162,7 @@ impl<'a, 'b> Meta<'a, 'b> {
     pub fn put_entry(&mut self, dir: u64, entry: &DirEntry) -> Result<(), Stop> {
         let of = |_: &[u8]| Ok(None::<()>);
         match self.hashed(dir, item::ENTRY, &entry.name, of)? {
-            Err(free) => Ok(self.tree.put(free, &entry.encode())?),
+            Err(free) => self.items.put(free, &entry.encode()),
             Ok(_) => Err(damaged("a name is there twice").into()),
         }
     }
@@ -156,14 +182,14 @@ impl<'a, 'b> Meta<'a, 'b> {
         name: &[u8],
         of: impl Fn(&[u8]) -> Result<Option<T>, FormatError>,
     ) -> Result<Result<(Key, T), Key>, Stop> {
-        let hash = hash(self.hash_key, name);
+        let hash = hash(self.naming.hash_key, name);
         let (mut free, mut found, mut failed) = (Some(hash), None, None);
         let first = Key {
             ino,
             kind,
             at: hash,
         };
-        self.tree.scan(first, |key, value| {
+        self.items.scan(first, |key, value| {
             if (key.ino, key.kind) != (ino, kind) || key.at > hash | SLOTS {
                 return false;
             }
@@ -199,14 +225,14 @@ impl<'a, 'b> Meta<'a, 'b> {
         mut each: impl FnMut(u64, FileExtent) -> bool,
     ) -> Result<(), Stop> {
         let mut from = extent_key(ino, first);
-        if let Some((key, value)) = self.tree.previous(from)?
+        if let Some((key, value)) = self.items.previous(from)?
             && (key.ino, key.kind) == (ino, item::EXTENT)
             && key.at + u64::from(FileExtent::decode(&value)?.count) > first
         {
             from = key;
         }
         let mut failed = None;
-        self.tree.scan(from, |key, value| {
+        self.items.scan(from, |key, value| {
             if (key.ino, key.kind) != (ino, item::EXTENT) {
                 return false;
             }
@@ -226,7 +252,7 @@ impl<'a, 'b> Meta<'a, 'b> {
         let Some(last) = end.checked_sub(1) else {
             return Ok(None);
         };
-        match self.tree.previous(extent_key(ino, last))? {
+        match self.items.previous(extent_key(ino, last))? {
             Some((key, value)) if (key.ino, key.kind) == (ino, item::EXTENT) => {
                 Ok(Some((key.at, FileExtent::decode(&value)?)))
             }
@@ -246,10 +272,10 @@ impl<'a, 'b> Meta<'a, 'b> {
                 && let Some(count) = known.count.checked_add(extent.count)
             {
                 let joined = FileExtent { count, ..known };
-                return Ok(self.tree.put(extent_key(ino, before), &joined.encode())?);
+                return self.items.put(extent_key(ino, before), &joined.encode());
             }
         }
-        Ok(self.tree.put(extent_key(ino, at), &extent.encode())?)
+        self.items.put(extent_key(ino, at), &extent.encode())
     }
 
     /// Takes blocks `first .. end` from a file, as far as it has them. Returns how many it had.
@@ -265,14 +291,14 @@ impl<'a, 'b> Meta<'a, 'b> {
         let mut cut = 0;
         for (at, extent) in found {
             let stop = at + u64::from(extent.count);
-            self.tree.remove(extent_key(ino, at))?;
+            self.items.remove(extent_key(ino, at))?;
             for (from, to) in [(at, first.min(stop)), (end.max(at), stop)] {
                 if from < to {
                     let part = FileExtent {
                         block: extent.block + (from - at),
                         count: (to - from) as u32,
                     };
-                    self.tree.put(extent_key(ino, from), &part.encode())?;
+                    self.items.put(extent_key(ino, from), &part.encode())?;
                 }
             }
             cut += stop.min(end) - at.max(first);
@@ -281,26 +307,26 @@ impl<'a, 'b> Meta<'a, 'b> {
     }
 
     pub fn get(&mut self, key: Key) -> Result<Option<Vec<u8>>, Stop> {
-        Ok(self.tree.get(key)?)
+        self.items.get(key)
     }
 
     pub fn put(&mut self, key: Key, value: &[u8]) -> Result<(), Stop> {
-        Ok(self.tree.put(key, value)?)
+        self.items.put(key, value)
     }
 
     pub fn remove(&mut self, key: Key) -> Result<bool, Stop> {
-        Ok(self.tree.remove(key)?)
+        self.items.remove(key)
     }
 
     /// Begins to verify the tree's pages.
     pub fn begin_check(&mut self) -> Result<Check, Stop> {
-        Ok(self.tree.begin_check()?)
+        Ok(self.items.tree().begin_check()?)
     }
 
     /// Verifies up to `steps` pages more. Returns true when all are verified.
     pub fn check_pages(&mut self, check: &mut Check, steps: usize) -> Result<bool, Stop> {
         for _ in 0..steps {
-            if check.step(&mut self.tree)? {
+            if check.step(self.items.tree())? {
                 return Ok(true);
             }
         }
@@ -309,7 +335,7 @@ impl<'a, 'b> Meta<'a, 'b> {
 
     /// Items from `from` on, in order, until `each` returns false.
     pub fn scan(&mut self, from: Key, each: impl FnMut(Key, &[u8]) -> bool) -> Result<(), Stop> {
-        Ok(self.tree.scan(from, each)?)
+        self.items.scan(from, each)
     }
 }
 
@@ -323,6 +349,12 @@ pub(crate) fn hash((k0, k1): (u64, u64), name: &[u8]) -> u64 {
     let mut hasher = siphasher::sip::SipHasher13::new_with_keys(k0, k1);
     hasher.write(name);
     ((hasher.finish() >> 1) & !SLOTS).max(SLOTS + 1)
+}
+
+/// The places that an item with this name may have.
+pub(crate) fn places(hash_key: (u64, u64), name: &[u8]) -> std::ops::RangeInclusive<u64> {
+    let first = hash(hash_key, name);
+    first..=first | SLOTS
 }
 
 pub(crate) fn first_key(ino: u64) -> Key {

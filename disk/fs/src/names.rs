@@ -5,8 +5,8 @@ use crate::fs::{Attr, DIRECTORY, Fs, SYMLINK, TYPE};
 use crate::meta::{Meta, Number, Stop, damaged, entry_key, orphan_key};
 use crate::orphans::Freed;
 use crate::tree::Key;
+use crate::unit::Step;
 use tonearm_base::Lsn;
-use tonearm_disk::Aru;
 use tonearm_format::{DirEntry, ENTRY_NAME_MAX, Inode, TARGET_CHUNK, Time, item};
 
 /// Most bytes of a symbolic link's target.
@@ -91,7 +91,7 @@ impl Meta<'_, '_> {
 
     /// A new inode in `dir`, which gives its group.
     fn new_inode(&mut self, dir: &Inode, new: New, now: Time) -> Result<(u64, Inode), Stop> {
-        let ino = self.add(Number::NextIno, 1)?;
+        let ino = self.take_ino()?;
         self.add(Number::Inodes, 1)?;
         let inherits = dir.mode & SET_GID != 0;
         let is_directory = new.mode & TYPE == DIRECTORY;
@@ -175,7 +175,7 @@ impl Meta<'_, '_> {
     }
 
     /// Checks that `ino`, a directory, is not `dir` or above it.
-    fn check_outside(&mut self, ino: u64, dir: u64) -> Result<(), Stop> {
+    pub(crate) fn check_outside(&mut self, ino: u64, dir: u64) -> Result<(), Stop> {
         let (mut at, most) = (dir, self.number(Number::Inodes)?);
         for _ in 0..=most {
             if at == ino {
@@ -322,6 +322,7 @@ impl Fs {
             })
             .await?;
         self.open_handle(attr.ino);
+        self.keep_in_use(attr.ino);
         self.free_after_use(attr.ino);
         Ok(attr)
     }
@@ -387,7 +388,7 @@ impl Fs {
         loop {
             // Most files are deleted with their last name, in the same unit.
             let found = self.look(|meta| Ok(meta.known(dir, name)?.1.ino)).await?;
-            let mut unit = self.disk().begin();
+            let mut unit = self.step().await?;
             let freed = Freed::begin(self, found, &mut unit).await?;
             let (name, fs) = (name.to_vec(), self.clone());
             let ended = self
@@ -420,6 +421,9 @@ impl Fs {
     fn dropped(&self, dropped: Dropped, dir: u64, lsn: Lsn) {
         self.note(dir, lsn);
         self.note(dropped.ino, lsn);
+        if dropped.is_last {
+            self.keep_in_use(dropped.ino);
+        }
         if dropped.is_last && !self.free_after_use(dropped.ino) {
             self.free_in_background(dropped.ino);
         }
@@ -440,7 +444,7 @@ impl Fs {
         check_known(to.1)?;
         let now = self.now();
         loop {
-            let mut unit = self.disk().begin();
+            let mut unit = self.step().await?;
             let freed = match how {
                 Rename::Replace => self.free_replaced(from, to, &mut unit).await?,
                 Rename::NoReplace | Rename::Exchange => None,
@@ -481,7 +485,7 @@ impl Fs {
         &self,
         from: (u64, &[u8]),
         to: (u64, &[u8]),
-        unit: &mut Aru,
+        unit: &mut Step,
     ) -> Result<Option<Freed>, FsError> {
         let (moved, replaced) = self
             .look(|meta| Ok((meta.entry(from.0, from.1)?, meta.entry(to.0, to.1)?)))

@@ -4,7 +4,8 @@ use crate::error::FsError;
 use crate::fs::{DIRECTORY, Fs, TYPE};
 use crate::meta::{Meta, Number, Stop, damaged, orphan_key};
 use crate::tree::Key;
-use tonearm_disk::{Aru, BlockId, DiskError, ListId};
+use crate::unit::{Step, UNIT_FREES_MAX};
+use tonearm_disk::{BlockId, DiskError, ListId};
 use tonearm_format::item;
 
 /// Most blocks that one unit takes or frees, if it has memory for them. More is done in several units.
@@ -17,7 +18,12 @@ impl Fs {
     /// Most blocks that one unit takes or frees.
     pub(crate) fn unit_blocks_max(&self) -> u64 {
         let memory = self.disk().shadow_bytes_max() / MEMORY_SHARE;
-        (memory / OP_BYTES).clamp(1, BLOCKS_MAX)
+        let most = match self.unit() {
+            // All that an operation of an application's unit frees is freed with the unit.
+            Some(_) => UNIT_FREES_MAX,
+            None => BLOCKS_MAX,
+        };
+        (memory / OP_BYTES).clamp(1, most)
     }
 }
 
@@ -31,7 +37,11 @@ pub(crate) struct Freed {
 impl Freed {
     /// Adds the deletion of the file's list to the unit, if the file has its last name, is not in use, and small. `None` also
     /// when another operation has just deleted it: the end of the unit finds out.
-    pub async fn begin(fs: &Fs, ino: u64, unit: &mut Aru) -> Result<Option<Self>, FsError> {
+    pub async fn begin(fs: &Fs, ino: u64, unit: &mut Step) -> Result<Option<Self>, FsError> {
+        // An application's unit leaves an orphan, which is deleted when the unit has ended.
+        if fs.unit().is_some() {
+            return Ok(None);
+        }
         let inode = match fs.look(|meta| meta.inode(ino)).await {
             Err(FsError::NotFound) => return Ok(None),
             found => found?,
@@ -59,7 +69,7 @@ impl Freed {
 }
 
 /// Adds the deletion of a file's list, if it has one, to the unit. False when another operation has just deleted it.
-async fn delete_list(unit: &mut Aru, list: u64) -> Result<bool, FsError> {
+async fn delete_list(unit: &mut Step, list: u64) -> Result<bool, FsError> {
     if list == 0 {
         return Ok(true);
     }
@@ -120,7 +130,7 @@ impl Fs {
 
     /// Deletes a file without a name beside the caller, if it is one.
     pub(crate) fn free_in_background(&self, ino: u64) {
-        let fs = self.clone();
+        let fs = self.committed();
         self.spawn(async move {
             // When it fails, the store has failed, or has no space for it: the next opening tries again.
             let _ = fs.free(ino).await;
@@ -151,7 +161,7 @@ impl Fs {
                 drop((alone, used));
                 continue;
             }
-            let mut unit = self.disk().begin();
+            let mut unit = self.step().await?;
             if !delete_list(&mut unit, inode.list).await? {
                 if std::mem::replace(&mut is_missing, true) {
                     return Err(damaged("the list of a file is not there"));
@@ -191,7 +201,7 @@ impl Fs {
         let Some((from, blocks)) = last else {
             return Ok(true);
         };
-        let mut unit = self.disk().begin();
+        let mut unit = self.step().await?;
         for block in &blocks {
             unit.delete_block(BlockId(*block)).await?;
         }

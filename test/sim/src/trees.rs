@@ -3,6 +3,7 @@
 
 mod model;
 mod step;
+mod unit;
 
 pub use model::{File, Node, Tree, dump};
 pub use step::Step;
@@ -27,6 +28,9 @@ use tonearm_rt::Rt;
 /// Bytes for the files, beside a small volume.
 pub const SPACE: u64 = 3 << 20;
 
+/// One operation in so many is a unit of several.
+const UNITS: u32 = 8;
+
 /// The listing of a file system.
 type Listing = Rc<String>;
 
@@ -42,15 +46,13 @@ struct State {
 }
 
 impl State {
-    /// `step` has made the commits behind `before`, and left one of the states `ways`, the last one behind its last commit.
-    fn done(&mut self, tree: Tree, ways: Vec<Listing>, before: Lsn, marks: Marks, step: &Step) {
+    /// An operation has made the commits behind `before`, and left one of the states `ways`, the last one behind its last
+    /// commit. If `is_sync`, it has waited for that.
+    fn done(&mut self, tree: Tree, ways: Vec<Listing>, before: Lsn, marks: Marks, is_sync: bool) {
         let after = marks.appended;
         let mut known = self.states.0.borrow_mut();
         known.extend((before.0 + 1..=after.0).map(|lsn| (lsn, ways.clone())));
-        if let Some(last) = ways
-            .last()
-            .filter(|_| after > before && matches!(step, Step::Sync(_)))
-        {
+        if let Some(last) = ways.last().filter(|_| after > before && is_sync) {
             known.insert(after.0, vec![last.clone()]);
         }
         drop(known);
@@ -232,6 +234,12 @@ async fn live(
         // What was deleted is freed by commits of its own.
         let before = engine.marks().appended;
         states.note(states.last(), before, now.clone(), now.clone());
+        if random.next_u32().is_multiple_of(UNITS) {
+            let files = unit::run(&mut random, &fs, &state, now, before).await?;
+            let lsn = Lsn(before.0 + 1);
+            changed.extend(files.into_iter().map(|ino| (ino, lsn)));
+            continue;
+        }
         let step = Step::choose(&mut random, &tree);
         let mut ways = vec![now.clone()];
         ways.extend(step.between(&tree).map(Rc::new));
@@ -249,7 +257,8 @@ async fn live(
             ));
         }
         let marks = engine.marks();
-        state.borrow_mut().done(tree, ways, before, marks, &step);
+        let is_sync = matches!(step, Step::Sync(_));
+        state.borrow_mut().done(tree, ways, before, marks, is_sync);
         if marks.appended > before {
             // The others may be commits that free what was deleted before.
             let lsn = Lsn(before.0 + 1);

@@ -17,7 +17,7 @@ impl Aru {
     /// # Errors
     /// When the store or memory is full, or failed.
     pub async fn new_list(&mut self) -> Result<ListId, DiskError> {
-        self.charge()?;
+        self.charge_op()?;
         let list = self.disk.take_list().await?;
         self.lists.taken.push(Id::List(list));
         self.records().set_list(list, Some(ListRecord::default()));
@@ -30,7 +30,7 @@ impl Aru {
     /// # Errors
     /// When there is no such list.
     pub async fn delete_list(&mut self, list: ListId) -> Result<(), DiskError> {
-        self.charge()?;
+        self.charge_op()?;
         records::look_up(&mut self.records(), list.0).await?;
         self.records().set_list(list.0, None);
         self.lists.log.push(ListOp::DeleteList(list.0));
@@ -47,7 +47,7 @@ impl Aru {
         list: ListId,
         after: Option<BlockId>,
     ) -> Result<BlockId, DiskError> {
-        self.charge()?;
+        self.charge_op()?;
         let after = after.map(|after| after.0);
         let near = records::look_up(&mut self.records(), list.0).await?.first;
         if let Some(after) = after {
@@ -66,7 +66,7 @@ impl Aru {
     /// # Errors
     /// When there is no such block.
     pub async fn delete_block(&mut self, block: BlockId) -> Result<(), DiskError> {
-        self.charge()?;
+        self.charge_op()?;
         records::remove(&mut self.records(), block.0).await?;
         self.lists.log.push(ListOp::Delete(block.0));
         if let Some(serial) = self.disk.area_serial() {
@@ -119,6 +119,16 @@ impl Aru {
         self.write(&area, offset, data).await
     }
 
+    /// Reads bytes of adjacent blocks as the unit sees them. `offset` is as for [`Aru::write_blocks`].
+    ///
+    /// # Errors
+    /// When there are no such blocks, damaged, or failed.
+    pub async fn read_blocks(&self, offset: u64, len: u64) -> Result<Vec<Piece>, DiskError> {
+        let area = self.disk.area_volume();
+        let area = area.ok_or(DiskError::NoBlock(offset / self.block()))?;
+        self.read(&area, offset, len).await
+    }
+
     /// The blocks of a list in order.
     ///
     /// # Errors
@@ -135,7 +145,7 @@ impl Aru {
         }
     }
 
-    fn charge(&mut self) -> Result<(), DiskError> {
-        self.shadow.charge(self.disk.shadows(), OP_BYTES)
+    fn charge_op(&mut self) -> Result<(), DiskError> {
+        self.charge(OP_BYTES)
     }
 }

@@ -40,6 +40,8 @@ pub struct Tree {
     pub next: u64,
     /// Files with a handle.
     pub open: BTreeSet<u64>,
+    /// Inodes below this number belong to units since the opening.
+    pub taken: u64,
 }
 
 impl Default for Tree {
@@ -54,6 +56,7 @@ impl Default for Tree {
             files: BTreeMap::from([(ROOT_INO, root)]),
             next: ROOT_INO + 1,
             open: BTreeSet::new(),
+            taken: 0,
         }
     }
 }
@@ -80,9 +83,15 @@ impl Tree {
         }
     }
 
-    /// Ends all handles.
+    /// The number of the next new file.
+    pub fn next(&self) -> u64 {
+        self.next.max(self.taken)
+    }
+
+    /// Ends all handles and units.
     pub fn close_all(&mut self) {
         self.open.clear();
+        self.taken = 0;
         self.files.retain(|_, file| file.names > 0);
     }
 

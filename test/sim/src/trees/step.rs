@@ -262,8 +262,8 @@ impl Step {
             }
             Self::MakeUnnamed(dir) => {
                 open_names(tree, *dir)?;
-                let ino = tree.next;
-                tree.next += 1;
+                let ino = tree.next();
+                tree.next = ino + 1;
                 tree.files
                     .insert(ino, file(Node::File(Vec::new()), 0o600, 0, tree, *dir));
                 tree.open.insert(ino);
@@ -390,7 +390,7 @@ fn open_names(tree: &mut Tree, dir: u64) -> Result<(), &'static str> {
 
 fn add(tree: &mut Tree, dir: u64, name: &[u8], node: Node, mode: u32) -> Result<(), &'static str> {
     open_names(tree, dir)?;
-    let ino = tree.next;
+    let ino = tree.next();
     let made = file(node, mode, 1, tree, dir);
     let names = tree.names(dir)?;
     if names.contains_key(name) {
@@ -398,7 +398,7 @@ fn add(tree: &mut Tree, dir: u64, name: &[u8], node: Node, mode: u32) -> Result<
     }
     names.insert(name.to_vec(), ino);
     tree.files.insert(ino, made);
-    tree.next += 1;
+    tree.next = ino + 1;
     Ok(())
 }
 

@@ -1,0 +1,296 @@
+//! The items that an application's unit has changed, over those of the committed tree.
+//!
+//! Invariants:
+//! 1. An item's change remembers the item as it was committed when the unit first changed it.
+//! 2. An operation changes an [`Edit`] of its own. So an operation that fails or runs again has changed nothing.
+
+use crate::meta::{Number, Stop, damaged};
+use crate::tree::{Key, OWNER_WORDS, Tree};
+use std::collections::BTreeMap;
+use std::ops::Bound::{self, Excluded, Included, Unbounded};
+use tonearm_disk::TreePages;
+
+/// Memory that a changed item takes beside its two values.
+const ITEM_BYTES: usize = 128;
+
+/// A changed item. `None` stands for no item.
+#[derive(Clone)]
+pub(crate) struct Change {
+    /// As it was committed when the unit first changed it.
+    pub base: Option<Vec<u8>>,
+    pub now: Option<Vec<u8>>,
+}
+
+impl Change {
+    fn bytes(&self) -> u64 {
+        let len = |value: &Option<Vec<u8>>| value.as_ref().map_or(0, Vec::len);
+        (ITEM_BYTES + len(&self.base) + len(&self.now)) as u64
+    }
+}
+
+/// Changes of items, and of the owner's numbers.
+#[derive(Default)]
+pub(crate) struct Overlay {
+    pub items: BTreeMap<Key, Change>,
+    pub numbers: [i64; OWNER_WORDS],
+    /// Behind the last inode that was made; 0 when none was.
+    pub next_ino: u64,
+}
+
+/// The changes of one operation.
+pub(crate) type Edit = Overlay;
+
+impl Overlay {
+    /// Takes the changes of an operation. Returns the bytes of memory that they add.
+    pub fn take(&mut self, edit: Edit) -> u64 {
+        let mut bytes = 0;
+        for (key, change) in edit.items {
+            let more = change.bytes();
+            let old = self.items.insert(key, change);
+            bytes += more.saturating_sub(old.map_or(0, |old| old.bytes()));
+        }
+        for (number, more) in self.numbers.iter_mut().zip(edit.numbers) {
+            *number += more;
+        }
+        self.next_ino = self.next_ino.max(edit.next_ino);
+        bytes
+    }
+}
+
+/// The items that an operation sees: those of the committed tree, or with a unit's changes over them.
+pub(crate) struct Items<'a, 'b> {
+    tree: Tree<'a, TreePages<'b>>,
+    unit: Option<(&'a Overlay, &'a mut Edit)>,
+}
+
+impl<'a, 'b> Items<'a, 'b> {
+    pub fn new(pages: &'a mut TreePages<'b>, unit: Option<(&'a Overlay, &'a mut Edit)>) -> Self {
+        let tree = Tree(pages);
+        Self { tree, unit }
+    }
+
+    /// The committed tree below.
+    pub fn tree(&mut self) -> &mut Tree<'a, TreePages<'b>> {
+        &mut self.tree
+    }
+
+    pub fn number(&mut self, number: Number) -> Result<u64, Stop> {
+        let at = number as usize;
+        let committed = self.tree.header()?.owner[at];
+        let more = match &self.unit {
+            Some((overlay, edit)) => overlay.numbers[at] + edit.numbers[at],
+            None => 0,
+        };
+        let number = committed.checked_add_signed(more);
+        Ok(number.ok_or_else(|| damaged("a count goes below zero"))?)
+    }
+
+    pub fn add(&mut self, number: Number, more: i64) -> Result<(), Stop> {
+        let at = number as usize;
+        let after = self.number(number)?.checked_add_signed(more);
+        let after = after.ok_or_else(|| damaged("a count goes below zero"))?;
+        match &mut self.unit {
+            Some((_, edit)) => edit.numbers[at] += more,
+            None => {
+                let mut owner = self.tree.header()?.owner;
+                owner[at] = after;
+                self.tree.set_header(owner)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The number of a new inode. Those below `taken` belong to units that are open or have been.
+    pub fn take_ino(&mut self, taken: u64) -> Result<u64, Stop> {
+        let next = self.number(Number::NextIno)?.max(taken);
+        match &mut self.unit {
+            Some((overlay, edit)) => {
+                let ino = next.max(overlay.next_ino).max(edit.next_ino);
+                edit.next_ino = ino + 1;
+                Ok(ino)
+            }
+            None => {
+                self.raise_next_ino(next + 1)?;
+                Ok(next)
+            }
+        }
+    }
+
+    /// Makes the number of the next inode at least `next`.
+    pub fn raise_next_ino(&mut self, next: u64) -> Result<(), Stop> {
+        let mut owner = self.tree.header()?.owner;
+        let known = &mut owner[Number::NextIno as usize];
+        if *known < next {
+            *known = next;
+            self.tree.set_header(owner)?;
+        }
+        Ok(())
+    }
+
+    /// The unit's change of an item.
+    fn changed(&self, key: Key) -> Option<&Change> {
+        let (overlay, edit) = self.unit.as_ref()?;
+        edit.items.get(&key).or_else(|| overlay.items.get(&key))
+    }
+
+    pub fn get(&mut self, key: Key) -> Result<Option<Vec<u8>>, Stop> {
+        match self.changed(key) {
+            Some(change) => Ok(change.now.clone()),
+            None => Ok(self.tree.get(key)?),
+        }
+    }
+
+    pub fn put(&mut self, key: Key, value: &[u8]) -> Result<(), Stop> {
+        match self.unit {
+            Some(_) => self.set(key, Some(value.to_vec())).map(drop),
+            None => Ok(self.tree.put(key, value)?),
+        }
+    }
+
+    /// False when there was no such item.
+    pub fn remove(&mut self, key: Key) -> Result<bool, Stop> {
+        match self.unit {
+            Some(_) => self.set(key, None),
+            None => Ok(self.tree.remove(key)?),
+        }
+    }
+
+    /// Changes an item in the unit. True when it was there.
+    fn set(&mut self, key: Key, now: Option<Vec<u8>>) -> Result<bool, Stop> {
+        let (base, was) = match self.changed(key) {
+            Some(change) => (change.base.clone(), change.now.is_some()),
+            None => {
+                let base = self.tree.get(key)?;
+                let was = base.is_some();
+                (base, was)
+            }
+        };
+        if let Some((_, edit)) = &mut self.unit {
+            edit.items.insert(key, Change { base, now });
+        }
+        Ok(was)
+    }
+
+    /// The first item whose key is `from` or greater.
+    pub fn next(&mut self, from: Key) -> Result<Option<(Key, Vec<u8>)>, Stop> {
+        let mut found = None;
+        self.scan(from, |key, value| {
+            found = Some((key, value.to_vec()));
+            false
+        })?;
+        Ok(found)
+    }
+
+    /// The last item whose key is `from` or smaller.
+    pub fn previous(&mut self, mut from: Key) -> Result<Option<(Key, Vec<u8>)>, Stop> {
+        loop {
+            let own = self.changed_before(from);
+            let committed = self.tree.previous(from)?;
+            let at = match (own, &committed) {
+                (Some(own), Some((key, _))) if own < *key => return Ok(committed),
+                (None, _) => return Ok(committed),
+                (Some(own), _) => own,
+            };
+            let now = self.changed(at).and_then(|change| change.now.clone());
+            match (now, before(at)) {
+                (Some(value), _) => return Ok(Some((at, value))),
+                (None, Some(next)) => from = next,
+                (None, None) => return Ok(None),
+            }
+        }
+    }
+
+    /// The last key of the unit's changes that is `from` or smaller.
+    fn changed_before(&self, from: Key) -> Option<Key> {
+        let (overlay, edit) = self.unit.as_ref()?;
+        let last =
+            |items: &BTreeMap<Key, Change>| items.range(..=from).next_back().map(|(k, _)| *k);
+        last(&overlay.items).max(last(&edit.items))
+    }
+
+    /// Calls `each` for the items from `from` on, in the order of their keys, until it returns `false`.
+    pub fn scan(
+        &mut self,
+        from: Key,
+        mut each: impl FnMut(Key, &[u8]) -> bool,
+    ) -> Result<(), Stop> {
+        let Some((overlay, edit)) = &self.unit else {
+            return Ok(self.tree.scan(from, each)?);
+        };
+        let next = None;
+        let mut own = Merged {
+            overlay,
+            edit,
+            next,
+        };
+        own.seek(Included(from));
+        let mut goes_on = true;
+        self.tree.scan(from, |key, value| {
+            while let Some((at, now)) = own.next
+                && at < key
+                && goes_on
+            {
+                goes_on = now.is_none_or(|value| each(at, value));
+                own.advance();
+            }
+            match own.next {
+                _ if !goes_on => {}
+                Some((at, now)) if at == key => {
+                    goes_on = now.is_none_or(|value| each(at, value));
+                    own.advance();
+                }
+                _ => goes_on = each(key, value),
+            }
+            goes_on
+        })?;
+        while let Some((at, now)) = own.next
+            && goes_on
+        {
+            goes_on = now.is_none_or(|value| each(at, value));
+            own.advance();
+        }
+        Ok(())
+    }
+}
+
+/// A unit's changes in the order of their keys, with those of the operation over the others.
+struct Merged<'a> {
+    overlay: &'a Overlay,
+    edit: &'a Edit,
+    next: Option<(Key, Option<&'a [u8]>)>,
+}
+
+impl Merged<'_> {
+    fn advance(&mut self) {
+        if let Some((at, _)) = self.next {
+            self.seek(Excluded(at));
+        }
+    }
+
+    fn seek(&mut self, from: Bound<Key>) {
+        let first = |items: &BTreeMap<Key, Change>| {
+            items.range((from, Unbounded)).next().map(|(key, _)| *key)
+        };
+        let (one, other) = (first(&self.overlay.items), first(&self.edit.items));
+        let key = match (one, other) {
+            (Some(one), Some(other)) => Some(one.min(other)),
+            (one, other) => one.or(other),
+        };
+        self.next = key.map(|key| {
+            let change = self.edit.items.get(&key);
+            let change = change.unwrap_or_else(|| &self.overlay.items[&key]);
+            (key, change.now.as_deref())
+        });
+    }
+}
+
+/// The key before `key`.
+fn before(key: Key) -> Option<Key> {
+    let Key { ino, kind, at } = key;
+    let (kind, ino, at) = match (at.checked_sub(1), kind.checked_sub(1)) {
+        (Some(at), _) => (kind, ino, at),
+        (None, Some(kind)) => (kind, ino, u64::MAX),
+        (None, None) => (u8::MAX, ino.checked_sub(1)?, u64::MAX),
+    };
+    Some(Key { ino, kind, at })
+}

@@ -1,0 +1,513 @@
+//! Units of applications: several operations that take effect together, or not at all.
+//!
+//! A unit is one recovery unit of the disk that stays open, with the items that it has changed ([`Overlay`]). Its
+//! operations are those of [`Fs`], over its own changes and the committed state behind them.
+//!
+//! A unit ends unless another one has changed one of these before:
+//!
+//! * a file whose content the unit has read or changed;
+//! * an item that the unit has changed, except that changes of different fields of an inode are merged, and so are
+//!   different names in one directory.
+//!
+//! So what it has read of names and attributes alone may be of different commits.
+//!
+//! Invariants:
+//! 1. Until its end a unit changes nothing that others see. Its end is one commit.
+//! 2. A unit that cannot end refuses each further operation with the reason.
+//! 3. An open unit holds no lock while none of its operations is under way.
+//! 4. Open units hold at most a part of the memory for units, so that other operations have the rest.
+
+use crate::error::FsError;
+use crate::fs::{Fs, Use};
+use crate::merge::merge;
+use crate::meta::{Meta, Number, Stop, entry_key, inode_key, places};
+use crate::overlay::Overlay;
+use crate::tree::Key;
+use std::cell::{Cell, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::{Deref, DerefMut};
+use std::rc::{Rc, Weak};
+use tonearm_base::Lsn;
+use tonearm_disk::{Aru, ErrorKind};
+use tonearm_format::{Inode, item};
+use tonearm_rt::{Permit, Semaphore};
+
+/// Most open units.
+const UNITS_MAX: usize = 64;
+/// The part of the memory for units that all open units of applications may hold.
+const MEMORY_SHARE: u64 = 4;
+/// Most blocks that one operation of a unit frees.
+pub(crate) const UNIT_FREES_MAX: u64 = 1 << 16;
+
+const ENDED: &str = "it has ended";
+
+/// Counts of units.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct UnitCounts {
+    /// Those that are open.
+    pub open: u64,
+    /// Those begun.
+    pub begun: u64,
+    /// Those that have taken effect.
+    pub committed: u64,
+    /// Those without effect, also because of a conflict or another error.
+    pub aborted: u64,
+    /// Those without effect because of a conflict.
+    pub conflicts: u64,
+}
+
+/// An open unit. Its operations are those of the [`Fs`] that it derefs to. Dropped, it is aborted.
+pub struct Unit {
+    fs: Fs,
+    state: Rc<UnitState>,
+    /// It has taken effect or could not.
+    is_counted: bool,
+}
+
+/// The state of an open unit.
+pub(crate) struct UnitState {
+    turn: Semaphore,
+    /// Missing while an operation has it, and when the unit has ended.
+    aru: RefCell<Option<Aru>>,
+    pub overlay: RefCell<Overlay>,
+    files: RefCell<BTreeMap<u64, Touched>>,
+    /// Why it cannot end.
+    failed: RefCell<Option<FsError>>,
+    /// It takes no further operations, because it ends.
+    is_ending: Cell<bool>,
+    /// Memory that it holds.
+    memory: Cell<u64>,
+}
+
+/// The units of a file system.
+#[derive(Default)]
+pub(crate) struct Units {
+    open: Vec<Weak<UnitState>>,
+    counts: UnitCounts,
+}
+
+impl Units {
+    fn open(&self) -> impl Iterator<Item = Rc<UnitState>> {
+        self.open.iter().filter_map(Weak::upgrade)
+    }
+}
+
+/// A file whose content the unit has read or changed.
+struct Touched {
+    used: Use,
+    /// Its last change then.
+    seen: Lsn,
+    is_changed: bool,
+}
+
+impl UnitState {
+    fn new(fs: &Fs) -> Self {
+        Self {
+            turn: Semaphore::new(fs.rt(), 1),
+            aru: RefCell::new(Some(fs.disk().begin())),
+            overlay: RefCell::default(),
+            files: RefCell::default(),
+            failed: RefCell::new(None),
+            is_ending: Cell::new(false),
+            memory: Cell::new(0),
+        }
+    }
+
+    /// Checks that the unit takes operations.
+    pub fn check(&self) -> Result<(), FsError> {
+        self.check_failed()?;
+        match self.is_ending.get() {
+            true => Err(FsError::UnitEnded(ENDED)),
+            false => Ok(()),
+        }
+    }
+
+    /// Checks that the unit can end.
+    fn check_failed(&self) -> Result<(), FsError> {
+        match &*self.failed.borrow() {
+            Some(error) => Err(error.clone()),
+            None => Ok(()),
+        }
+    }
+
+    /// The unit cannot end, because of `error`.
+    pub fn fail(&self, error: FsError) {
+        self.failed.borrow_mut().get_or_insert(error);
+        self.aru.take();
+    }
+
+    /// Notes that an operation uses the content of a file.
+    pub fn touch(&self, fs: &Fs, ino: u64, is_changed: bool) {
+        let mut files = self.files.borrow_mut();
+        if let Some(file) = files.get_mut(&ino) {
+            file.is_changed |= is_changed;
+            if file.used.changed() == file.seen {
+                return;
+            }
+            drop(files);
+            return self.fail(changed(ino));
+        }
+        let used = fs.take(ino);
+        let seen = used.changed();
+        let touched = Touched {
+            used,
+            seen,
+            is_changed,
+        };
+        files.insert(ino, touched);
+    }
+
+    /// True when the unit has changed the file.
+    fn holds(&self, ino: u64) -> bool {
+        let items = &self.overlay.borrow().items;
+        items.contains_key(&inode_key(ino))
+    }
+
+    /// True when the unit has changed an entry whose key is one of `range`.
+    fn holds_entry(&self, first: Key, last: Key) -> bool {
+        let items = &self.overlay.borrow().items;
+        items.range(first..=last).next().is_some()
+    }
+
+    /// Makes the unit's changes in the committed tree.
+    fn apply(&self, meta: &mut Meta<'_, '_>) -> Result<(), Stop> {
+        for (ino, file) in &*self.files.borrow() {
+            if file.used.changed() != file.seen {
+                return Err(changed(*ino).into());
+            }
+        }
+        let overlay = self.overlay.borrow();
+        let mut moved = Vec::new();
+        for (key, change) in &overlay.items {
+            let there = meta.get(*key)?;
+            let merged = merge(*key, change, there.as_deref());
+            let merged = merged.ok_or_else(|| conflict(*key))?;
+            if key.kind == item::INODE && was_moved(change.base.as_deref(), merged.as_deref()) {
+                moved.push(key.ino);
+            }
+            match merged {
+                Some(value) if there.as_ref() != Some(&value) => meta.put(*key, &value)?,
+                None if there.is_some() => meta.remove(*key).map(drop)?,
+                _ => {}
+            }
+        }
+        for number in [Number::Inodes, Number::Blocks] {
+            let more = overlay.numbers[number as usize];
+            if more != 0 {
+                meta.add(number, more)?;
+            }
+        }
+        if overlay.next_ino > 0 {
+            meta.raise_next_ino(overlay.next_ino)?;
+        }
+        // Another unit may have moved the directory above it below it.
+        for ino in moved {
+            let parent = meta.inode(ino)?.parent;
+            meta.check_outside(ino, parent).map_err(|stop| match stop {
+                Stop::Error(FsError::Invalid(_)) => conflict(inode_key(ino)).into(),
+                stop => stop,
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn changed(ino: u64) -> FsError {
+    FsError::Conflict(format!("the content of file {ino}"))
+}
+
+fn conflict(key: Key) -> FsError {
+    FsError::Conflict(match key.kind {
+        item::ENTRY => format!("a name in directory {}", key.ino),
+        item::INODE => format!("the attributes of file {}", key.ino),
+        item::XATTR => format!("an extended attribute of file {}", key.ino),
+        _ => format!("file {}", key.ino.max(key.at)),
+    })
+}
+
+/// True when a directory has got another one above it.
+fn was_moved(base: Option<&[u8]>, now: Option<&[u8]>) -> bool {
+    let parent = |bytes: Option<&[u8]>| Some(Inode::decode(bytes?).ok()?.parent);
+    matches!((parent(base), parent(now)), (Some(base), Some(now)) if base != now)
+}
+
+/// The recovery unit of one operation: one of its own, or that of the application's unit.
+pub(crate) struct Step {
+    aru: Option<Aru>,
+    of: Option<(Rc<UnitState>, Permit)>,
+    /// The application's unit has changes whose items are not in its overlay yet.
+    is_partial: bool,
+}
+
+impl Step {
+    pub fn own(aru: Aru) -> Self {
+        Self {
+            aru: Some(aru),
+            of: None,
+            is_partial: false,
+        }
+    }
+
+    /// Waits until the unit's operation before has ended.
+    pub async fn of(unit: &Rc<UnitState>) -> Result<Self, FsError> {
+        unit.check()?;
+        let turn = unit.turn.acquire(1).await;
+        unit.check()?;
+        Ok(Self {
+            aru: unit.aru.take(),
+            of: Some((unit.clone(), turn)),
+            is_partial: false,
+        })
+    }
+
+    pub fn into_aru(mut self) -> Aru {
+        self.aru.take().expect("a step has its unit until it ends")
+    }
+
+    /// The operation's items are in the overlay.
+    pub fn complete(&mut self) {
+        self.is_partial = false;
+    }
+}
+
+impl Deref for Step {
+    type Target = Aru;
+
+    fn deref(&self) -> &Aru {
+        self.aru
+            .as_ref()
+            .expect("a step has its unit until it ends")
+    }
+}
+
+impl DerefMut for Step {
+    fn deref_mut(&mut self) -> &mut Aru {
+        self.is_partial = true;
+        self.aru
+            .as_mut()
+            .expect("a step has its unit until it ends")
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        let Some((unit, _)) = &self.of else { return };
+        if self.is_partial {
+            unit.fail(FsError::UnitEnded("one of its operations has failed"));
+        }
+        if unit.check_failed().is_ok() {
+            unit.aru.replace(self.aru.take());
+        }
+    }
+}
+
+impl Fs {
+    /// Begins a unit. An empty one costs little.
+    ///
+    /// # Errors
+    /// When there are 64 units.
+    pub fn begin(&self) -> Result<Unit, FsError> {
+        let fs = self.committed();
+        let state = {
+            let mut units = fs.units().borrow_mut();
+            units.open.retain(|unit| unit.strong_count() > 0);
+            if units.open.len() >= UNITS_MAX {
+                return Err(FsError::TooManyUnits(UNITS_MAX));
+            }
+            let state = Rc::new(UnitState::new(&fs));
+            units.open.push(Rc::downgrade(&state));
+            units.counts.begun += 1;
+            state
+        };
+        let fs = fs.within(&state);
+        let is_counted = false;
+        Ok(Unit {
+            fs,
+            state,
+            is_counted,
+        })
+    }
+
+    /// Counts of units.
+    pub fn unit_counts(&self) -> UnitCounts {
+        let counts = self.units().borrow().counts;
+        let open = counts.begun - counts.committed - counts.aborted;
+        UnitCounts { open, ..counts }
+    }
+
+    /// True when an open unit has changed a file.
+    pub fn is_held(&self, ino: u64) -> bool {
+        self.units().borrow().open().any(|unit| unit.holds(ino))
+    }
+
+    /// True when an open unit has changed what a name stands for.
+    pub fn is_name_held(&self, dir: u64, name: &[u8]) -> bool {
+        let units = self.units().borrow();
+        if units.open.is_empty() {
+            return false;
+        }
+        let places = places(self.hash_key(), name);
+        let (first, last) = (*places.start(), *places.end());
+        let (first, last) = (entry_key(dir, first), entry_key(dir, last));
+        units.open().any(|unit| unit.holds_entry(first, last))
+    }
+
+    /// A file that has lost its last name in the unit is deleted when the unit has ended.
+    pub(crate) fn keep_in_use(&self, ino: u64) {
+        if let Some(unit) = self.unit() {
+            unit.touch(&self.committed(), ino, false);
+        }
+    }
+
+    /// Takes the changes of an operation of `unit`, whose step it was.
+    pub(crate) async fn take_edit(
+        &self,
+        unit: &Rc<UnitState>,
+        mut step: Step,
+        edit: Overlay,
+    ) -> Result<(), FsError> {
+        unit.check_failed()?;
+        self.take_inos(edit.next_ino);
+        let more = unit.overlay.borrow_mut().take(edit);
+        let all: u64 = self
+            .units()
+            .borrow()
+            .open()
+            .map(|unit| unit.memory.get())
+            .sum();
+        let most = self.disk().shadow_bytes_max() / MEMORY_SHARE;
+        let left = most.saturating_sub(all - unit.memory.get());
+        let fits = match step.charge(more) {
+            Ok(()) => step.spill_to(left).await,
+            refused => refused,
+        };
+        unit.memory.set(step.memory_bytes());
+        match fits {
+            Err(error) if error.kind() != ErrorKind::NoSpace => return Err(error.into()),
+            Ok(()) if unit.memory.get() <= left => {}
+            _ => {
+                unit.fail(FsError::UnitTooLarge);
+                return Err(FsError::UnitTooLarge);
+            }
+        }
+        step.complete();
+        Ok(())
+    }
+
+    /// The error of an operation of `unit`. When others have changed what the unit has changed, that is the reason.
+    pub(crate) async fn reason(&self, unit: &Rc<UnitState>, error: FsError) -> FsError {
+        if !error.is_damage() || matches!(error, FsError::NotFound) {
+            return error;
+        }
+        let found = self.committed().look(|meta| unit.apply(meta)).await;
+        match found {
+            Err(conflict @ FsError::Conflict(_)) => {
+                unit.fail(conflict.clone());
+                conflict
+            }
+            _ => error,
+        }
+    }
+}
+
+impl Unit {
+    /// The file system as the unit sees it.
+    pub fn fs(&self) -> &Fs {
+        &self.fs
+    }
+
+    /// The files that the unit has changed, directories too.
+    pub fn changed(&self) -> Vec<u64> {
+        let overlay = self.state.overlay.borrow();
+        let inodes = overlay.items.keys().filter(|key| key.kind == item::INODE);
+        inodes.map(|key| key.ino).collect()
+    }
+
+    /// True when the unit has made the file: nobody else can know it.
+    pub fn has_made(&self, ino: u64) -> bool {
+        let overlay = self.state.overlay.borrow();
+        let change = overlay.items.get(&inode_key(ino));
+        change.is_some_and(|change| change.base.is_none())
+    }
+
+    /// True when the unit has changed the file.
+    pub fn has_changed(&self, ino: u64) -> bool {
+        self.state.holds(ino)
+    }
+
+    /// Memory that it holds, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.state.memory.get()
+    }
+
+    /// Checks that the unit takes operations, and so may still take effect.
+    ///
+    /// # Errors
+    /// Why it does not.
+    pub fn check(&self) -> Result<(), FsError> {
+        self.state.check()
+    }
+
+    /// Ends the unit: all of it is there for everybody from then on, and durable with [`tonearm_disk::Disk::wait_durable`]
+    /// of the result.
+    ///
+    /// # Errors
+    /// [`FsError::Conflict`] and others; nothing of the unit is there then.
+    pub async fn commit(mut self) -> Result<Lsn, FsError> {
+        let result = self.try_commit().await;
+        self.is_counted = true;
+        let counts = &mut self.fs.units().borrow_mut().counts;
+        match &result {
+            Ok(_) => counts.committed += 1,
+            Err(error) => {
+                counts.aborted += 1;
+                counts.conflicts += u64::from(matches!(error, FsError::Conflict(_)));
+            }
+        }
+        result
+    }
+
+    async fn try_commit(&self) -> Result<Lsn, FsError> {
+        let (state, fs) = (&self.state, self.fs.committed());
+        state.check()?;
+        // Operations that have not begun to change the unit are refused from here on.
+        state.is_ending.set(true);
+        let changed: BTreeSet<u64> = {
+            let files = state.files.borrow();
+            let changed = files.iter().filter(|(_, file)| file.is_changed);
+            changed.map(|(ino, _)| *ino).collect()
+        };
+        // Whoever has the content of a file alone relies on where its blocks are. All units take them in one order.
+        let mut alone = Vec::with_capacity(changed.len());
+        for ino in changed {
+            let used = fs.take(ino);
+            alone.push((used.alone().await, used));
+        }
+        let turn = state.turn.acquire(1).await;
+        state.check_failed()?;
+        let aru = state.aru.take();
+        let aru = aru.ok_or(FsError::UnitEnded(ENDED))?;
+        let own = state.clone();
+        let ended = fs
+            .try_end(Step::own(aru), move |meta| own.apply(meta))
+            .await?;
+        let moved = || FsError::Conflict("a list of blocks".into());
+        let ((), lsn) = ended.ok_or_else(moved)?;
+        for ino in self.changed() {
+            fs.note(ino, lsn);
+        }
+        drop((alone, turn));
+        Ok(lsn)
+    }
+}
+
+impl Drop for Unit {
+    fn drop(&mut self) {
+        self.state.fail(FsError::UnitEnded(ENDED));
+        // The end of the last use of a file without a name deletes it.
+        self.state.files.take();
+        if !self.is_counted {
+            self.fs.units().borrow_mut().counts.aborted += 1;
+        }
+    }
+}
