@@ -24,7 +24,7 @@ use crate::meta::{Meta, Number, Stop, entry_key, inode_key, places};
 use crate::overlay::Overlay;
 use crate::tree::Key;
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::ops::{Deref, DerefMut};
 use std::rc::{Rc, Weak};
 use tonearm_base::Lsn;
@@ -472,16 +472,23 @@ impl Unit {
         state.check()?;
         // Operations that have not begun to change the unit are refused from here on.
         state.is_ending.set(true);
-        let changed: BTreeSet<u64> = {
+        // The content stays as it is until the commit. Whoever has it alone also relies on where its blocks are. All units take
+        // files in one order.
+        let files: Vec<(u64, bool)> = {
             let files = state.files.borrow();
-            let changed = files.iter().filter(|(_, file)| file.is_changed);
-            changed.map(|(ino, _)| *ino).collect()
+            files
+                .iter()
+                .map(|(ino, file)| (*ino, file.is_changed))
+                .collect()
         };
-        // Whoever has the content of a file alone relies on where its blocks are. All units take them in one order.
-        let mut alone = Vec::with_capacity(changed.len());
-        for ino in changed {
+        let mut permits = Vec::with_capacity(files.len());
+        for (ino, is_changed) in files {
             let used = fs.take(ino);
-            alone.push((used.alone().await, used));
+            let permit = match is_changed {
+                true => used.alone().await,
+                false => used.shared().await,
+            };
+            permits.push((permit, used));
         }
         let turn = state.turn.acquire(1).await;
         state.check_failed()?;
@@ -496,7 +503,7 @@ impl Unit {
         for ino in self.changed() {
             fs.note(ino, lsn);
         }
-        drop((alone, turn));
+        drop((permits, turn));
         Ok(lsn)
     }
 }
@@ -504,6 +511,7 @@ impl Unit {
 impl Drop for Unit {
     fn drop(&mut self) {
         self.state.fail(FsError::UnitEnded(ENDED));
+        self.state.overlay.take();
         // The end of the last use of a file without a name deletes it.
         self.state.files.take();
         if !self.is_counted {

@@ -1,0 +1,489 @@
+//! Units of applications on file systems: who sees what, which conflict, what they may hold.
+
+#![allow(clippy::unwrap_used)]
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use std::cell::Cell;
+use std::rc::Rc;
+use tonearm_base::{Lsn, Nanos};
+use tonearm_fs::{
+    Allocate, Attr, Fs, FsError, New, Piece, ROOT_INO, Rename, SetAttr, SetXattr, Unit, UnitCounts,
+};
+use tonearm_rt::Rt;
+use tonearm_sim::archives::{open_options, shape};
+use tonearm_sim::trees::{dump, sound, time};
+use tonearm_sim::{Layout, Shape, StoreImage};
+use tonearm_world::SimWorld;
+
+const FILE: New = New {
+    mode: 0o100_644,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+};
+const DIRECTORY: New = New {
+    mode: 0o040_755,
+    ..FILE
+};
+
+fn store(spare: u64) -> StoreImage {
+    let small = Shape {
+        blocks: 1,
+        ..shape(Layout::Overwrite, 32)
+    };
+    small.create_with_spare(spare)
+}
+
+/// Runs `test` with a file system in virtual time.
+fn with_fs<F>(spare: u64, test: impl FnOnce(Rt, Fs) -> F + 'static)
+where
+    F: Future<Output = ()> + 'static,
+{
+    store(spare).run(1, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        test(rt, fs).await;
+        sound(&disk).await.unwrap();
+    });
+}
+
+async fn make(fs: &Fs, name: &[u8], content: &[u8]) -> u64 {
+    let made = fs.make(ROOT_INO, name, FILE).await.unwrap();
+    if !content.is_empty() {
+        fs.write(made.ino, 0, content).await.unwrap();
+    }
+    made.ino
+}
+
+async fn read(fs: &Fs, ino: u64) -> Result<String, FsError> {
+    let mut bytes = Vec::new();
+    for piece in fs.read(ino, 0, 1 << 20).await? {
+        match piece {
+            Piece::Data(data) => bytes.extend_from_slice(&data),
+            Piece::Zero(count) => bytes.resize(bytes.len() + count, 0),
+        }
+    }
+    Ok(String::from_utf8(bytes).unwrap())
+}
+
+async fn text(fs: &Fs, ino: u64) -> String {
+    read(fs, ino).await.unwrap()
+}
+
+async fn is_conflict(unit: Unit) -> bool {
+    matches!(unit.commit().await, Err(FsError::Conflict(_)))
+}
+
+/// Others see nothing of a unit until it ends, and then all of it; of an aborted one nothing remains.
+#[test]
+fn others_see_all_of_a_unit_or_nothing() {
+    with_fs(8 << 20, |_, fs| async move {
+        let (a, b) = (
+            make(&fs, b"a", b"old a").await,
+            make(&fs, b"b", b"old b").await,
+        );
+        for commits in [false, true] {
+            let before = dump(&fs).await.unwrap();
+            let unit = fs.begin().unwrap();
+            let own = unit.fs();
+            own.write(a, 0, b"new a").await.unwrap();
+            own.set_attr(
+                b,
+                SetAttr {
+                    size: Some(1),
+                    ..SetAttr::default()
+                },
+            )
+            .await
+            .unwrap();
+            own.rename((ROOT_INO, b"b"), (ROOT_INO, b"c"), Rename::Replace)
+                .await
+                .unwrap();
+            let made = own.make(ROOT_INO, b"d", FILE).await.unwrap();
+            own.write(made.ino, 9000, b"end").await.unwrap();
+            own.set_xattr(a, b"user.x", b"1", SetXattr::Any)
+                .await
+                .unwrap();
+            assert_eq!(text(own, a).await, "new a");
+            assert_eq!(text(own, b).await, "o");
+            assert_eq!(dump(&fs).await.unwrap(), before);
+            assert_eq!(text(&fs, a).await, "old a");
+            assert!(matches!(fs.attr(made.ino).await, Err(FsError::NotFound)));
+            assert!(
+                fs.is_held(a)
+                    && fs.is_name_held(ROOT_INO, b"c")
+                    && !fs.is_name_held(ROOT_INO, b"a")
+            );
+            let own = own.clone();
+            match commits {
+                true => drop(unit.commit().await.unwrap()),
+                false => drop(unit),
+            }
+            assert!(!fs.is_held(a));
+            let refused = own.write(a, 0, b"late").await;
+            assert!(matches!(refused, Err(FsError::UnitEnded(_))));
+            let named = fs.look_up(ROOT_INO, b"c").await;
+            assert_eq!(named.is_ok_and(|attr| attr.ino == b), commits);
+            assert_eq!(text(&fs, a).await, if commits { "new a" } else { "old a" });
+            assert_eq!(dump(&fs).await.unwrap() == before, !commits);
+        }
+        let counts = fs.unit_counts();
+        assert_eq!((counts.open, counts.begun, counts.committed), (0, 2, 1));
+        assert_eq!((counts.aborted, counts.conflicts), (1, 0));
+    });
+}
+
+/// What somebody else may do while a unit is open.
+type Other = fn(&Fs, u64, u64) -> std::pin::Pin<Box<dyn Future<Output = ()> + '_>>;
+
+/// A unit reads file a and writes file b.
+#[test]
+fn a_unit_conflicts_with_changes_of_what_it_uses_and_with_no_others() {
+    let others: [(&str, bool, Other); 14] = [
+        ("nothing", false, |_, _, _| Box::pin(async {})),
+        ("another file", false, |fs, _, _| {
+            Box::pin(async {
+                make(fs, b"other", b"x").await;
+            })
+        }),
+        ("a file that it reads", true, |fs, a, _| {
+            Box::pin(async move { fs.write(a, 1, b"!").await.unwrap() })
+        }),
+        ("a file that it writes", true, |fs, _, b| {
+            Box::pin(async move { fs.write(b, 9, b"!").await.unwrap() })
+        }),
+        ("the same length again", true, |fs, _, b| {
+            Box::pin(async move {
+                let set = SetAttr {
+                    size: Some(5),
+                    ..SetAttr::default()
+                };
+                fs.set_attr(b, set).await.unwrap();
+            })
+        }),
+        ("space of it", true, |fs, _, b| {
+            Box::pin(async move {
+                fs.allocate(b, 0, 1, Allocate::Punch).await.unwrap();
+            })
+        }),
+        ("attributes that it changes", true, |fs, _, b| {
+            Box::pin(async move {
+                let set = SetAttr {
+                    mode: Some(0o600),
+                    ..SetAttr::default()
+                };
+                fs.set_attr(b, set).await.unwrap();
+            })
+        }),
+        ("the name that it makes", true, |fs, _, _| {
+            Box::pin(async {
+                make(fs, b"made", b"").await;
+            })
+        }),
+        ("the name that it removes", true, |fs, _, _| {
+            Box::pin(async {
+                fs.unlink(ROOT_INO, b"gone").await.unwrap();
+            })
+        }),
+        ("the directory that it fills", true, |fs, _, _| {
+            Box::pin(async {
+                fs.remove_dir(ROOT_INO, b"empty").await.unwrap();
+            })
+        }),
+        ("the directory that it empties", true, |fs, _, _| {
+            Box::pin(async {
+                let dir = fs.look_up(ROOT_INO, b"old").await.unwrap().ino;
+                fs.make(dir, b"late", FILE).await.unwrap();
+            })
+        }),
+        ("other names of a directory", false, |fs, _, _| {
+            Box::pin(async {
+                let dir = fs.look_up(ROOT_INO, b"empty").await.unwrap().ino;
+                fs.make(dir, b"late", DIRECTORY).await.unwrap();
+            })
+        }),
+        ("an attribute that it sets", true, |fs, a, _| {
+            Box::pin(async move {
+                fs.set_xattr(a, b"user.x", b"2", SetXattr::Any)
+                    .await
+                    .unwrap();
+            })
+        }),
+        ("the content of what it renames", false, |fs, _, _| {
+            Box::pin(async {
+                let log = fs.look_up(ROOT_INO, b"log").await.unwrap().ino;
+                fs.write(log, 3, b"more").await.unwrap();
+            })
+        }),
+    ];
+    for (what, conflicts, other) in others {
+        with_fs(8 << 20, move |rt, fs| async move {
+            let (a, b) = (
+                make(&fs, b"a", b"aaaaa").await,
+                make(&fs, b"b", b"bbbbb").await,
+            );
+            make(&fs, b"gone", b"").await;
+            make(&fs, b"log", b"log").await;
+            for name in [&b"empty"[..], b"old"] {
+                fs.make(ROOT_INO, name, DIRECTORY).await.unwrap();
+            }
+            let unit = fs.begin().unwrap();
+            let own = unit.fs().clone();
+            assert_eq!(text(&own, a).await, "aaaaa");
+            own.write(b, 0, b"BB").await.unwrap();
+            let set = SetAttr {
+                mode: Some(0o640),
+                ..SetAttr::default()
+            };
+            own.set_attr(b, set).await.unwrap();
+            own.make(ROOT_INO, b"made", FILE).await.unwrap();
+            own.unlink(ROOT_INO, b"gone").await.unwrap();
+            let dir = own.look_up(ROOT_INO, b"empty").await.unwrap().ino;
+            own.make(dir, b"within", DIRECTORY).await.unwrap();
+            own.remove_dir(ROOT_INO, b"old").await.unwrap();
+            own.set_xattr(a, b"user.x", b"1", SetXattr::Any)
+                .await
+                .unwrap();
+            own.rename((ROOT_INO, b"log"), (ROOT_INO, b"log.1"), Rename::Replace)
+                .await
+                .unwrap();
+            // Times have milliseconds here. With other times it is a change.
+            rt.sleep(Nanos::from_millis(2)).await;
+            other(&fs, a, b).await;
+            let theirs = dump(&fs).await.unwrap();
+            assert_eq!(is_conflict(unit).await, conflicts, "{what}");
+            if conflicts {
+                assert_eq!(dump(&fs).await.unwrap(), theirs, "{what}");
+                return;
+            }
+            assert_eq!(text(&fs, b).await, "BBbbb", "{what}");
+            let dir = fs.attr(dir).await.unwrap().inode;
+            assert_eq!(u64::from(dir.nlink), dir.size + 2, "{what}");
+        });
+    }
+}
+
+/// Two units move two directories into each other. One of them ends.
+#[test]
+fn no_directory_gets_above_itself() {
+    with_fs(8 << 20, |_, fs| async move {
+        let mut dirs = Vec::new();
+        for name in [&b"a"[..], b"b"] {
+            dirs.push(fs.make(ROOT_INO, name, DIRECTORY).await.unwrap().ino);
+        }
+        let (one, other) = (fs.begin().unwrap(), fs.begin().unwrap());
+        let (a, b) = ((ROOT_INO, &b"a"[..]), (ROOT_INO, &b"b"[..]));
+        one.fs()
+            .rename(a, (dirs[1], b"a"), Rename::Replace)
+            .await
+            .unwrap();
+        other
+            .fs()
+            .rename(b, (dirs[0], b"b"), Rename::Replace)
+            .await
+            .unwrap();
+        one.commit().await.unwrap();
+        assert!(is_conflict(other).await);
+    });
+}
+
+/// A unit that finds that it conflicts says so at once, and never calls the file system damaged.
+#[test]
+fn a_unit_that_cannot_end_refuses_its_operations() {
+    with_fs(8 << 20, |_, fs| async move {
+        let a = make(&fs, b"a", &[1; 20_000]).await;
+        let unit = fs.begin().unwrap();
+        unit.fs().write(a, 30_000, &[2; 9000]).await.unwrap();
+        fs.set_attr(
+            a,
+            SetAttr {
+                size: Some(0),
+                ..SetAttr::default()
+            },
+        )
+        .await
+        .unwrap();
+        fs.write(a, 0, &[3; 40_000]).await.unwrap();
+        for _ in 0..2 {
+            let refused = unit.fs().write(a, 30_000, &[4; 20_000]).await;
+            assert!(matches!(refused, Err(FsError::Conflict(_))), "{refused:?}");
+        }
+        assert!(is_conflict(unit).await);
+        assert_eq!(fs.unit_counts().conflicts, 1);
+    });
+}
+
+/// Files that lose their last name in a unit are deleted behind it, and none of their space is lost.
+#[test]
+fn what_a_unit_deletes_is_deleted_when_it_has_ended() {
+    with_fs(8 << 20, |rt, fs| async move {
+        let (a, b) = (
+            make(&fs, b"a", &[1; 50_000]).await,
+            make(&fs, b"b", &[1; 50_000]).await,
+        );
+        fs.open_handle(b);
+        let unit = fs.begin().unwrap();
+        let own = unit.fs();
+        own.unlink(ROOT_INO, b"a").await.unwrap();
+        own.unlink(ROOT_INO, b"b").await.unwrap();
+        let made = own.make(ROOT_INO, b"new", FILE).await.unwrap();
+        own.write(made.ino, 0, &[2; 50_000]).await.unwrap();
+        own.unlink(ROOT_INO, b"new").await.unwrap();
+        assert!(matches!(
+            own.look_up(ROOT_INO, b"a").await,
+            Err(FsError::NotFound)
+        ));
+        assert_eq!(fs.look_up(ROOT_INO, b"a").await.unwrap().ino, a);
+        unit.commit().await.unwrap();
+        rt.sleep(Nanos::from_millis(500)).await;
+        assert!(matches!(fs.attr(a).await, Err(FsError::NotFound)));
+        assert_eq!(fs.attr(b).await.unwrap().inode.nlink, 0);
+        fs.close_handle(b);
+        rt.sleep(Nanos::from_millis(500)).await;
+        let report = sound(fs.disk()).await.unwrap();
+        assert_eq!((report.inodes, report.orphans, report.blocks), (1, 0, 0));
+    });
+}
+
+/// Units hold a bounded part of the memory. One that needs more fails alone, and operations outside of units go on.
+#[test]
+fn units_hold_a_part_of_the_memory_and_stall_nobody() {
+    with_fs(24 << 20, |_, fs| async move {
+        let most = fs.disk().shadow_bytes_max();
+        let a = make(&fs, b"a", b"").await;
+        let mut units = Vec::new();
+        let mut refused = 0;
+        // Each holds what it can and does not end.
+        for _ in 0..64 {
+            let unit = fs.begin().unwrap();
+            let made = unit.fs().make(ROOT_INO, b"large", FILE).await;
+            let filled = match made {
+                Ok(Attr { ino, .. }) => unit.fs().write(ino, 0, &[7; 100_000]).await,
+                Err(error) => Err(error),
+            };
+            refused += usize::from(matches!(filled, Err(FsError::UnitTooLarge)));
+            assert!(
+                fs.disk().shadow_bytes() <= most / 4,
+                "{} of {most}",
+                fs.disk().shadow_bytes()
+            );
+            units.push(unit);
+        }
+        assert!(refused > 0, "{most} bytes");
+        assert!(matches!(fs.begin(), Err(FsError::TooManyUnits(64))));
+        for at in 0..20 {
+            fs.write(a, at * 5000 + 1, &[1; 6000]).await.unwrap();
+        }
+        fs.sync(Some(a)).await.unwrap();
+        units.clear();
+        assert_eq!(fs.disk().shadow_bytes(), 0);
+        assert_eq!(fs.unit_counts().aborted, 64);
+        fs.begin().unwrap().commit().await.unwrap();
+    });
+}
+
+/// The amount that a file has.
+async fn amount(fs: &Fs, file: u8) -> Result<(u64, u64), FsError> {
+    let ino = fs.look_up(ROOT_INO, &[b'0' + file]).await?.ino;
+    Ok((ino, read(fs, ino).await?.trim().parse().unwrap()))
+}
+
+/// The sum of all amounts. `None` when they are of different commits.
+async fn sum(fs: &Fs) -> Result<Option<u64>, FsError> {
+    let (unit, mut sum) = (fs.begin()?, 0);
+    for file in 0..FILES {
+        sum += match amount(unit.fs(), file).await {
+            Err(FsError::NotFound | FsError::Conflict(_)) => return Ok(None),
+            found => found?.1,
+        };
+    }
+    match unit.commit().await {
+        Err(FsError::Conflict(_)) => Ok(None),
+        ended => ended.map(|_| Some(sum)),
+    }
+}
+
+/// Moves an amount from one file to another, in a unit: one is written over, the other is replaced.
+async fn transfer(fs: &Fs, from: u8, to: u8, moved: u64) -> Result<Option<Lsn>, FsError> {
+    let unit = fs.begin()?;
+    let own = unit.fs();
+    let (one, has) = amount(own, from).await?;
+    let (other, gets) = amount(own, to).await?;
+    if one == other || has < moved {
+        return Ok(None);
+    }
+    own.write(one, 0, format!("{:<8}", has - moved).as_bytes())
+        .await?;
+    let made = own.make(ROOT_INO, b"new", FILE).await?.ino;
+    own.write(made, 0, format!("{:<8}", gets + moved).as_bytes())
+        .await?;
+    let to = [b'0' + to];
+    own.rename((ROOT_INO, b"new"), (ROOT_INO, &to), Rename::Replace)
+        .await?;
+    unit.commit().await.map(Some)
+}
+
+const FILES: u8 = 6;
+const SUM: u64 = 100 * FILES as u64;
+
+/// Clients move amounts between files in units, so that the sum stays. The power is cut somewhere. A unit that was durable is
+/// still there, and none is there in part.
+#[test]
+fn amounts_that_units_move_between_files_keep_their_sum_behind_a_cut() {
+    let (mut committed, mut conflicts) = (0, 0);
+    for seed in 0..40 {
+        let mut image = store(4 << 20);
+        let counts = Rc::new(Cell::new(UnitCounts::default()));
+        let own = counts.clone();
+        let ((crash, durable), _) = image.run(
+            seed,
+            move |world: SimWorld, rt: Rt, image: StoreImage| async move {
+                let disk = image.open_disk(&rt, open_options()).await.unwrap();
+                let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+                for file in 0..FILES {
+                    make(&fs, &[b'0' + file], b"100").await;
+                }
+                fs.sync(None).await.unwrap();
+                for client in 0..3 {
+                    let (fs, task) = (fs.clone(), rt.clone());
+                    rt.spawn_detached(async move {
+                        let mut random = ChaCha8Rng::seed_from_u64(seed * 16 + client);
+                        loop {
+                            let mut file = || (random.next_u64() % u64::from(FILES)) as u8;
+                            let (from, to) = (file(), file());
+                            match transfer(&fs, from, to, 1 + random.next_u64() % 20).await {
+                                Ok(Some(lsn)) if random.next_u64().is_multiple_of(2) => {
+                                    fs.disk().wait_durable(lsn).await.unwrap();
+                                }
+                                Ok(_) | Err(FsError::Conflict(_) | FsError::NotFound) => {}
+                                Err(error) => panic!("{error:?}"),
+                            }
+                            if let Some(sum) = sum(&fs).await.unwrap() {
+                                assert_eq!(sum, SUM, "seed {seed}");
+                            }
+                            task.sleep(Nanos(random.next_u64() % 3_000_000)).await;
+                        }
+                    });
+                }
+                let pause = ChaCha8Rng::seed_from_u64(seed).next_u64() % 200_000_000;
+                rt.sleep(Nanos(1_000_000 + pause)).await;
+                own.set(fs.unit_counts());
+                let durable = disk.engine().marks().durable;
+                (world.crash(), durable)
+            },
+        );
+        image.disks = crash.images(seed);
+        image.run(seed, move |_, rt: Rt, image: StoreImage| async move {
+            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+            assert!(disk.engine().marks().appended >= durable, "seed {seed}");
+            let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+            sound(&disk).await.unwrap();
+            assert_eq!(sum(&fs).await.unwrap(), Some(SUM), "seed {seed}");
+        });
+        let counts = counts.get();
+        (committed, conflicts) = (committed + counts.committed, conflicts + counts.conflicts);
+    }
+    println!("{committed} units, {conflicts} conflicts");
+    assert!(committed > 500 && conflicts > 50, "{committed} {conflicts}");
+}
