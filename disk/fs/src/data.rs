@@ -510,11 +510,17 @@ impl Fs {
         .await
     }
 
-    /// Copies bytes from one file to another. Each MiB is a unit. Returns how many there were to copy.
+    /// Copies bytes of a file, as `source` sees it, to another one. Each MiB is a unit. Returns how many there were to copy.
     ///
     /// # Errors
     /// As for a read and a write. Then a part may be copied.
-    pub async fn copy(&self, from: (u64, u64), to: (u64, u64), len: u64) -> Result<u64, FsError> {
+    pub async fn copy(
+        &self,
+        source: &Self,
+        from: (u64, u64),
+        to: (u64, u64),
+        len: u64,
+    ) -> Result<u64, FsError> {
         let is_over = from.0 == to.0 && from.1.abs_diff(to.1) < len;
         if is_over {
             return Err(FsError::Invalid("the ranges overlap"));
@@ -522,7 +528,7 @@ impl Fs {
         let mut done = 0;
         while done < len {
             let part = COPY_BYTES.min(len - done);
-            let pieces = self.read(from.0, from.1 + done, part).await?;
+            let pieces = source.read(from.0, from.1 + done, part).await?;
             let mut bytes = Vec::with_capacity(part as usize);
             for piece in pieces {
                 match piece {

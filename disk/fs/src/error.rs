@@ -86,6 +86,15 @@ impl FsError {
         }
     }
 
+    /// Another unit has changed the same.
+    pub fn is_conflict(&self) -> bool {
+        match self {
+            Self::Conflict(_) => true,
+            Self::Disk(error) => error.kind() == ErrorKind::Conflict,
+            _ => false,
+        }
+    }
+
     /// The store or the medium takes no changes.
     pub fn is_read_only(&self) -> bool {
         matches!(self, Self::Disk(error) if error.kind() == ErrorKind::ReadOnly)

@@ -60,8 +60,8 @@ pub struct UnitCounts {
 pub struct Unit {
     fs: Fs,
     state: Rc<UnitState>,
-    /// It has taken effect or could not.
-    is_counted: bool,
+    /// It has taken effect, or never will.
+    is_counted: Cell<bool>,
 }
 
 /// The state of an open unit.
@@ -73,7 +73,7 @@ pub(crate) struct UnitState {
     files: RefCell<BTreeMap<u64, Touched>>,
     /// Why it cannot end.
     failed: RefCell<Option<FsError>>,
-    /// It takes no further operations, because it ends.
+    /// It takes no operations that have not begun, because it ends.
     is_ending: Cell<bool>,
     /// Memory that it holds.
     memory: Cell<u64>,
@@ -320,7 +320,7 @@ impl Fs {
             state
         };
         let fs = fs.within(&state);
-        let is_counted = false;
+        let is_counted = Cell::new(false);
         Ok(Unit {
             fs,
             state,
@@ -453,25 +453,35 @@ impl Unit {
     ///
     /// # Errors
     /// [`FsError::Conflict`] and others; nothing of the unit is there then.
-    pub async fn commit(mut self) -> Result<Lsn, FsError> {
-        let result = self.try_commit().await;
-        self.is_counted = true;
-        let counts = &mut self.fs.units().borrow_mut().counts;
-        match &result {
-            Ok(_) => counts.committed += 1,
-            Err(error) => {
-                counts.aborted += 1;
-                counts.conflicts += u64::from(matches!(error, FsError::Conflict(_)));
-            }
+    pub async fn commit(&self) -> Result<Lsn, FsError> {
+        if self.state.is_ending.replace(true) {
+            return Err(FsError::UnitEnded(ENDED));
         }
+        let result = self.try_commit().await;
+        let has_conflict = matches!(result, Err(FsError::Conflict(_)));
+        let counts = self.fs.units();
+        counts.borrow_mut().counts.conflicts += u64::from(has_conflict);
+        if result.is_ok() && !self.is_counted.replace(true) {
+            counts.borrow_mut().counts.committed += 1;
+        }
+        self.abort();
         result
+    }
+
+    /// Ends the unit without any effect. Nothing happens to one that has ended.
+    pub fn abort(&self) {
+        self.state.fail(FsError::UnitEnded(ENDED));
+        self.state.overlay.take();
+        // The end of the last use of a file without a name deletes it.
+        self.state.files.take();
+        if !self.is_counted.replace(true) {
+            self.fs.units().borrow_mut().counts.aborted += 1;
+        }
     }
 
     async fn try_commit(&self) -> Result<Lsn, FsError> {
         let (state, fs) = (&self.state, self.fs.committed());
-        state.check()?;
-        // Operations that have not begun to change the unit are refused from here on.
-        state.is_ending.set(true);
+        state.check_failed()?;
         // The content stays as it is until the commit. Whoever has it alone also relies on where its blocks are. All units take
         // files in one order.
         let files: Vec<(u64, bool)> = {
@@ -510,12 +520,6 @@ impl Unit {
 
 impl Drop for Unit {
     fn drop(&mut self) {
-        self.state.fail(FsError::UnitEnded(ENDED));
-        self.state.overlay.take();
-        // The end of the last use of a file without a name deletes it.
-        self.state.files.take();
-        if !self.is_counted {
-            self.fs.units().borrow_mut().counts.aborted += 1;
-        }
+        self.abort();
     }
 }

@@ -2,6 +2,7 @@
 
 mod archive;
 mod checkpoint;
+mod exec;
 mod files;
 mod member;
 mod mount;
@@ -15,6 +16,7 @@ pub use self::archive::{
     Archive, ArchiveAction, ArchiveOptions, History, Identities, Mark, Restore, RestoreTarget,
 };
 pub use self::checkpoint::Checkpoint;
+pub use self::exec::Exec;
 pub use self::files::{CopyOut, Files, FilesAction, FilesList, FilesPut, FilesRm};
 pub use self::member::{Member, MemberAction};
 pub use self::mount::{Mount, MountArgs};
@@ -85,6 +87,8 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Mount the file system of a store
     Mount(Box<Mount>),
+    /// Run a command on a mounted store whose changes happen at once or not at all
+    Exec(Exec),
     /// Make, list, delete, resize or protect volumes
     Volume(Volume),
     /// List, get, put or remove files, such as databases

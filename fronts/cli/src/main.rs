@@ -3,7 +3,7 @@
 //! Invariants:
 //! 1. Standard output carries results alone; progress, notes and errors go to standard error.
 //! 2. An error is one line: what, where, what to do. Exit codes: 0 done, 1 failed, 2 usage,
-//!    3 damage found; `wait` also has 4 and 5.
+//!    3 damage found; `wait` also has 4 and 5, and `exec` has those of its command.
 //! 3. A command that only reads never changes a store.
 
 #![forbid(unsafe_code)]

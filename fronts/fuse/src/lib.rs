@@ -13,26 +13,33 @@
 //! 2. Memory for requests is bounded by constants. The kernel's queue holds what is beyond them.
 //! 3. The kernel checks permissions (`default_permissions`), and keeps the locks of flock and fcntl.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod error;
+mod ioctl;
+mod members;
 mod message;
 mod metrics;
 mod mounting;
+mod notices;
 mod operations;
 mod options;
 mod place;
+#[allow(unsafe_code)]
+mod program;
 mod queue;
 mod server;
 mod session;
 mod translate;
 mod transport;
+mod units;
 
 pub use error::MountError;
 pub use metrics::{Counters, Kind, Metrics};
 pub use mounting::remount;
 pub use options::MountOptions;
 pub use place::Mountable;
+pub use program::ProcessUnit;
 pub use queue::{Incoming, Requests};
 pub use server::FuseServer;
 pub use session::Session;

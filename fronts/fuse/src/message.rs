@@ -12,6 +12,10 @@ const REQUEST_BYTES: u64 = 16 << 10;
 pub struct Request {
     /// Who asks.
     pub(crate) caller: Caller,
+    /// The unit of the process that asks, if it has one.
+    pub(crate) member: Option<u64>,
+    /// The handle of the file, also the one that is being opened; 0 for none.
+    pub(crate) handle: u64,
     /// What for.
     pub(crate) operation: Operation,
     /// The way back.
@@ -88,6 +92,8 @@ pub(crate) enum Operation {
         exclusive: bool,
         /// If it is there, it becomes empty.
         truncate: bool,
+        /// As for `Open`.
+        direct: bool,
     },
     Link {
         ino: u64,
@@ -109,6 +115,8 @@ pub(crate) enum Operation {
     },
     Open {
         ino: u64,
+        /// Its content does not go through the kernel's page cache.
+        direct: bool,
     },
     Close {
         ino: u64,
@@ -117,6 +125,8 @@ pub(crate) enum Operation {
         ino: u64,
         offset: u64,
         len: u64,
+        /// It is for the kernel's page cache.
+        cached: bool,
     },
     Write {
         ino: u64,
@@ -126,6 +136,10 @@ pub(crate) enum Operation {
         kill_suid: bool,
         /// The file is open with O_SYNC or O_DSYNC.
         durable: bool,
+        /// The bytes go to the end of the file.
+        append: bool,
+        /// How they have come.
+        way: Way,
     },
     Sync {
         ino: u64,
@@ -169,9 +183,44 @@ pub(crate) enum Operation {
     },
     Copy {
         from: (u64, u64),
+        /// The handle that is read. The one that is written is that of the request.
+        from_handle: u64,
         to: (u64, u64),
         len: u64,
     },
+    /// Begins a unit on the handle, for the processes from that of this thread down if there is one.
+    BeginUnit {
+        processes: Option<u32>,
+    },
+    /// The handle is to belong to a unit.
+    Enlist {
+        unit: u64,
+    },
+    /// Ends the unit of the handle.
+    Commit {
+        /// The kernel has forgotten what it kept of the unit's files.
+        is_told: bool,
+    },
+    /// Ends it without effect.
+    Abort,
+}
+
+/// How the bytes of a write have come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// Past the kernel's page cache.
+    Direct,
+    /// Through it.
+    Buffered,
+    /// From it, some time after a program has changed a mapped page.
+    Mapped,
+}
+
+/// What the kernel may keep of an answer.
+#[derive(Clone, Copy)]
+pub(crate) struct Kept {
+    pub name: bool,
+    pub attr: bool,
 }
 
 impl Operation {
@@ -198,6 +247,8 @@ impl Operation {
             Self::Allocate { .. } => Kind::Allocate,
             Self::Seek { .. } => Kind::Seek,
             Self::Copy { .. } => Kind::Copy,
+            Self::BeginUnit { .. } | Self::Enlist { .. } => Kind::Unit,
+            Self::Commit { .. } | Self::Abort => Kind::Unit,
         }
     }
 
@@ -216,18 +267,23 @@ impl Operation {
 /// A result.
 pub(crate) enum Answer {
     Done,
-    Entry(Attr),
-    /// The directory has no such name, and the kernel may remember that.
-    NoEntry,
-    Attr(Attr),
-    Opened,
-    Created(Attr),
+    Entry(Attr, Kept),
+    /// The directory has no such name.
+    NoEntry(Kept),
+    Attr(Attr, Kept),
+    Opened {
+        /// The kernel must keep nothing of the file.
+        direct: bool,
+    },
+    Created(Attr, Kept, bool),
     Pieces(Vec<Piece>),
     Bytes(Vec<u8>),
     /// Bytes written or copied.
     Count(u64),
     Offset(u64),
     Space(Space),
+    /// The number of a unit.
+    Begun(u64),
 }
 
 impl Answer {
@@ -251,7 +307,7 @@ pub(crate) fn piece_len(piece: &Piece) -> u64 {
 /// A directory that is listed into a buffer of the transport.
 pub(crate) enum Line<'a> {
     Name(&'a Listed),
-    WithAttr(&'a Listed, &'a Attr),
+    WithAttr(&'a Listed, &'a Attr, Kept),
 }
 
 /// The error of requests that come or wait when the server stops. Programs know it as that of a mount without its server.

@@ -45,6 +45,8 @@ pub enum Kind {
     Seek,
     /// Content that is copied within the store.
     Copy,
+    /// Beginnings and ends of units of programs, and files enlisted in one.
+    Unit,
 }
 
 impl Kind {
@@ -70,6 +72,7 @@ impl Kind {
         Self::Allocate,
         Self::Seek,
         Self::Copy,
+        Self::Unit,
     ];
 
     /// Its name.
@@ -95,6 +98,7 @@ impl Kind {
             Self::Allocate => "fallocate",
             Self::Seek => "lseek",
             Self::Copy => "copy",
+            Self::Unit => "unit",
         }
     }
 }

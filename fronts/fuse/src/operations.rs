@@ -1,9 +1,13 @@
 //! What each request does to the file system.
 
-use crate::message::{Answer, Caller, Changes, Line, Operation, When};
+use crate::message::{Answer, Caller, Changes, Kept, Line, Operation, Way, When};
+use crate::notices::Notice;
 use crate::translate::without_privilege;
 use crate::transport::Reply;
-use tonearm_fs::{Attr, Fs, FsError, New, SetAttr};
+use crate::units::{Place, Units};
+use std::rc::Rc;
+use std::sync::mpsc::Sender;
+use tonearm_fs::{Attr, Fs, FsError, New, Rename, SetAttr};
 
 /// Names that are looked up at a time for a listing, about as many as a page of the kernel's holds.
 const LISTED: usize = 128;
@@ -20,22 +24,54 @@ pub(crate) const WITHOUT_EFFECT: &[&[u8]] = &[
     b"system.posix_acl_default",
 ];
 
+/// What operations need beside the file system.
+pub(crate) struct Context<'a> {
+    /// The file system as it is committed.
+    pub committed: &'a Fs,
+    pub units: &'a Rc<Units>,
+    /// What the kernel is to be told.
+    pub notices: &'a Sender<Notice>,
+    /// Who asks.
+    pub by: Caller,
+    /// The unit of the process that asks.
+    pub member: Option<u64>,
+    /// The handle.
+    pub handle: u64,
+    /// Where the operation takes place.
+    pub place: Place,
+}
+
+/// What the kernel may keep: nothing that an open unit has changed.
+fn kept(fs: &Fs, ino: u64, name: Option<(u64, &[u8])>) -> Kept {
+    Kept {
+        name: !name.is_some_and(|(dir, name)| fs.is_name_held(dir, name)),
+        attr: !fs.is_held(ino),
+    }
+}
+
+fn entry(fs: &Fs, attr: Attr, dir: u64, name: &[u8]) -> Answer {
+    let kept = kept(fs, attr.ino, Some((dir, name)));
+    Answer::Entry(attr, kept)
+}
+
 /// Carries out an operation. `reply` takes the lines of listings.
 pub(crate) async fn perform(
-    fs: &Fs,
-    by: Caller,
+    context: &Context<'_>,
     operation: Operation,
     reply: &mut Reply,
 ) -> Result<Answer, FsError> {
+    let (by, place) = (context.by, &context.place);
+    let fs = place.fs(context.committed);
     match operation {
         Operation::LookUp { dir, name } => match fs.look_up(dir, &name).await {
-            Err(FsError::NotFound) => Ok(Answer::NoEntry),
-            found => found.map(Answer::Entry),
+            Err(FsError::NotFound) => Ok(Answer::NoEntry(kept(fs, 0, Some((dir, &name))))),
+            found => Ok(entry(fs, found?, dir, &name)),
         },
-        Operation::Attr { ino } => fs.attr(ino).await.map(Answer::Attr),
+        Operation::Attr { ino } => Ok(Answer::Attr(fs.attr(ino).await?, kept(fs, ino, None))),
         Operation::SetAttr { ino, changes } => {
             let set = without_lost_privilege(fs, by, ino, changes).await?;
-            fs.set_attr(ino, set).await.map(Answer::Attr)
+            let attr = fs.set_attr(ino, set).await?;
+            Ok(Answer::Attr(attr, kept(fs, ino, None)))
         }
         Operation::ReadLink { ino } => fs.read_link(ino).await.map(Answer::Bytes),
         Operation::Make {
@@ -48,11 +84,11 @@ pub(crate) async fn perform(
                 rdev,
                 ..new(by, mode)
             };
-            fs.make(dir, &name, new).await.map(Answer::Entry)
+            Ok(entry(fs, fs.make(dir, &name, new).await?, dir, &name))
         }
         Operation::MakeLink { dir, name, target } => {
-            let made = fs.make_link(dir, &name, &target, new(by, 0));
-            made.await.map(Answer::Entry)
+            let made = fs.make_link(dir, &name, &target, new(by, 0)).await?;
+            Ok(entry(fs, made, dir, &name))
         }
         Operation::Create {
             dir,
@@ -60,6 +96,7 @@ pub(crate) async fn perform(
             mode,
             exclusive,
             truncate,
+            direct,
         } => {
             let attr = match fs.make(dir, &name, new(by, mode)).await {
                 // Another program has made it since the kernel looked.
@@ -67,19 +104,35 @@ pub(crate) async fn perform(
                 made => made?,
             };
             fs.open_handle(attr.ino);
-            Ok(Answer::Created(attr))
+            let direct = context.opened(attr.ino, direct);
+            let kept = kept(fs, attr.ino, Some((dir, &name)));
+            Ok(Answer::Created(attr, kept, direct))
         }
-        Operation::Link { ino, dir, name } => fs.link(ino, dir, &name).await.map(Answer::Entry),
+        Operation::Link { ino, dir, name } => {
+            Ok(entry(fs, fs.link(ino, dir, &name).await?, dir, &name))
+        }
         Operation::Unlink { dir, name } => done(fs.unlink(dir, &name).await),
         Operation::RemoveDir { dir, name } => done(fs.remove_dir(dir, &name).await),
         Operation::Rename { from, to, how } => {
-            done(fs.rename((from.0, &from.1), (to.0, &to.1), how).await)
+            fs.rename((from.0, &from.1), (to.0, &to.1), how).await?;
+            if matches!(place, Place::Unit(_)) {
+                // The kernel moves what it keeps of the name, also for processes that are not of the unit.
+                let old = (how == Rename::Exchange).then_some(from);
+                context.tell(Notice {
+                    names: [to].into_iter().chain(old).collect(),
+                    ..Notice::default()
+                });
+            }
+            Ok(Answer::Done)
         }
-        Operation::Open { ino } => {
+        Operation::Open { ino, direct } => {
             // The handle comes first, so that the file is not deleted meanwhile.
             fs.open_handle(ino);
             match fs.attr(ino).await {
-                Ok(_) => Ok(Answer::Opened),
+                Ok(_) => {
+                    let direct = context.opened(ino, direct);
+                    Ok(Answer::Opened { direct })
+                }
                 Err(error) => {
                     fs.close_handle(ino);
                     Err(error)
@@ -90,18 +143,51 @@ pub(crate) async fn perform(
             fs.close_handle(ino);
             Ok(Answer::Done)
         }
-        Operation::Read { ino, offset, len } => fs.read(ino, offset, len).await.map(Answer::Pieces),
+        Operation::Read {
+            ino,
+            offset,
+            len,
+            cached,
+        } => {
+            if cached && context.differs(ino) {
+                return Err(FsError::Unsupported(
+                    "the page cache has no content of a file that a unit has changed",
+                ));
+            }
+            fs.read(ino, offset, len).await.map(Answer::Pieces)
+        }
         Operation::Write {
             ino,
             offset,
             data,
             kill_suid,
             durable,
+            append,
+            way,
         } => {
+            let fs = match (place, way) {
+                (Place::Unit(unit), Way::Buffered) if !unit.has_made(ino) => {
+                    return Err(FsError::Invalid("the descriptor has lost its O_DIRECT"));
+                }
+                // A mapped page may have been changed by any process, so its write is not one of the unit.
+                (Place::Unit(unit), Way::Mapped) if !unit.has_made(ino) => context.committed,
+                _ => fs,
+            };
             if kill_suid {
                 take_privilege(fs, ino).await?;
             }
-            fs.write(ino, offset, &data).await?;
+            let at = match append && fs.unit_counts().begun > 0 {
+                true => fs.attr(ino).await?.inode.size,
+                false => offset,
+            };
+            fs.write(ino, at, &data).await?;
+            if at != offset {
+                // The kernel has taken the size of the file in a unit for its size.
+                context.tell(Notice {
+                    files: vec![ino],
+                    ..Notice::default()
+                });
+            }
             if durable {
                 fs.sync(Some(ino)).await?;
             }
@@ -139,10 +225,48 @@ pub(crate) async fn perform(
         Operation::Seek { ino, offset, what } => {
             fs.seek(ino, offset, what).await.map(Answer::Offset)
         }
-        Operation::Copy { from, to, len } => {
+        Operation::Copy {
+            from,
+            from_handle,
+            to,
+            len,
+        } => {
+            let source = context.units.place_of(from_handle, true, None)?;
             take_privilege(fs, to.0).await?;
-            fs.copy(from, to, len).await.map(Answer::Count)
+            let copied = fs.copy(source.fs(context.committed), from, to, len).await;
+            copied.map(Answer::Count)
         }
+        Operation::BeginUnit { processes } => {
+            let (fs, units) = (context.committed, context.units);
+            let unit = units.begin(fs, context.handle, by.uid, processes)?;
+            Ok(Answer::Begun(unit))
+        }
+        Operation::Enlist { unit } => done(context.units.enlist(context.handle, unit, by.uid)),
+        Operation::Commit { .. } | Operation::Abort => {
+            unreachable!("the server ends units, and tells the kernel")
+        }
+    }
+}
+
+impl Context<'_> {
+    /// Notes the handle of a file that was opened. True when the kernel must not keep its content.
+    fn opened(&self, ino: u64, is_direct: bool) -> bool {
+        let of_unit = matches!(self.place, Place::Unit(_));
+        self.units.add_handle(self.handle, self.member, is_direct);
+        of_unit || self.committed.is_held(ino)
+    }
+
+    /// True when the unit has changed the content that others see.
+    fn differs(&self, ino: u64) -> bool {
+        match &self.place {
+            Place::Unit(unit) => unit.has_changed(ino) && !unit.has_made(ino),
+            Place::Committed => false,
+        }
+    }
+
+    fn tell(&self, notice: Notice) {
+        // The thread that takes it ends with the mount.
+        let _ = self.notices.send(notice);
     }
 }
 
@@ -262,7 +386,8 @@ async fn list_with_attrs(
     loop {
         let lines = fs.list_with_attrs(dir, after, LISTED_WITH_ATTRS).await?;
         for (listed, attr) in &lines {
-            if reply.add(Line::WithAttr(listed, attr)) {
+            let kept = kept(fs, attr.ino, Some((dir, &listed.name)));
+            if reply.add(Line::WithAttr(listed, attr, kept)) {
                 return Ok(Answer::Done);
             }
             after = listed.place;

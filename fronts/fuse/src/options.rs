@@ -5,7 +5,7 @@ use rustix::mount::MountFlags;
 
 /// The options that [`MountOptions::parse`] takes, for its error.
 pub(crate) const KNOWN: &str = "ro, rw, allow_other, default_permissions, noatime, atime, relatime, nodiratime, diratime, suid, nosuid, \
-     dev, nodev, exec, noexec, sync, async, direct_io, fsname=NAME, and those that only fstab and systemd read";
+     dev, nodev, exec, noexec, sync, async, direct_io, unit_time=SECONDS, fsname=NAME, and those that only fstab and systemd read";
 
 /// Options that concern fstab, systemd or libfuse alone. `default_permissions` is always on.
 const WITHOUT_EFFECT: &[&str] = &[
@@ -23,6 +23,9 @@ const WITHOUT_EFFECT: &[&str] = &[
     "big_writes",
     "nonempty",
 ];
+
+/// How long a unit may be open, unless an option says otherwise: freed space is not used again before it has ended.
+const UNIT_TIME_S: u64 = 3600;
 
 /// Options in a list for a remount that concern FUSE alone.
 const OF_FUSE: &[&str] = &["remount", "user_id", "group_id", "max_read", "blksize"];
@@ -42,6 +45,8 @@ pub struct MountOptions {
     pub dev: bool,
     /// Reads and writes do not use the kernel's page cache, so that it splits no write.
     pub direct_io: bool,
+    /// How long a unit of a program may be open, in seconds.
+    pub unit_time_s: u64,
     /// Flags of mount(2) that were asked for, apart from the above.
     pub(crate) flags: MountFlags,
 }
@@ -55,6 +60,7 @@ impl Default for MountOptions {
             suid: false,
             dev: false,
             direct_io: false,
+            unit_time_s: UNIT_TIME_S,
             flags: MountFlags::empty(),
         }
     }
@@ -107,11 +113,14 @@ impl MountOptions {
             "relatime" => self.flags.insert(MountFlags::RELATIME),
             "nodiratime" => self.flags.insert(MountFlags::NODIRATIME),
             "diratime" => self.flags.remove(MountFlags::NODIRATIME),
-            other => match other.strip_prefix("fsname=") {
-                Some(name) => self.name = Some(name.to_string()),
-                None if WITHOUT_EFFECT.contains(&other) => {}
-                None if other.starts_with("x-") || other.starts_with("comment=") => {}
-                None => return Err(MountError::Option(other.to_string())),
+            other => match other.split_once('=') {
+                Some(("fsname", name)) => self.name = Some(name.to_string()),
+                Some(("unit_time", time)) if time.parse().is_ok_and(|time: u64| time > 0) => {
+                    self.unit_time_s = time.parse().unwrap_or(UNIT_TIME_S);
+                }
+                _ if WITHOUT_EFFECT.contains(&other) => {}
+                _ if other.starts_with("x-") || other.starts_with("comment=") => {}
+                _ => return Err(MountError::Option(other.to_string())),
             },
         }
         Ok(())

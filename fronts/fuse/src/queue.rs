@@ -3,10 +3,12 @@
 //! No lost wake-ups: a sender puts its request into the queue before it looks whether the receiver sleeps. The receiver says
 //! that it sleeps before it looks into the queue for the last time.
 
+use crate::members::Members;
 use crate::message::{Request, STOPPED};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use crate::notices::Notice;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most requests in it. Transports wait when it is full.
 const CAPACITY: usize = 64;
@@ -16,17 +18,36 @@ struct Bell {
     ring: Box<dyn Fn() + Send + Sync>,
 }
 
+/// What both ends share about units of programs.
+pub(crate) struct Shared {
+    pub members: Members,
+    /// How long a unit may be open, in seconds.
+    pub unit_time_s: AtomicU64,
+    /// For the thread that tells the kernel.
+    notices: Mutex<Option<Receiver<Notice>>>,
+}
+
+impl Shared {
+    pub fn take_notices(&self) -> Option<Receiver<Notice>> {
+        let mut notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner);
+        notices.take()
+    }
+}
+
 /// The sending end.
 #[derive(Clone)]
 pub struct Requests {
     sender: SyncSender<Request>,
     bell: Arc<Bell>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 /// The receiving end.
 pub struct Incoming {
     receiver: Receiver<Request>,
     bell: Arc<Bell>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) notices: Sender<Notice>,
 }
 
 impl Requests {
@@ -37,11 +58,24 @@ impl Requests {
             asleep: AtomicBool::new(false),
             ring: Box::new(ring),
         });
+        let (notices, receiver_of_notices) = channel();
+        let shared = Arc::new(Shared {
+            members: Members::default(),
+            unit_time_s: AtomicU64::new(u64::MAX),
+            notices: Mutex::new(Some(receiver_of_notices)),
+        });
         let incoming = Incoming {
             receiver,
             bell: bell.clone(),
+            shared: shared.clone(),
+            notices,
         };
-        (Self { sender, bell }, incoming)
+        let requests = Self {
+            sender,
+            bell,
+            shared,
+        };
+        (requests, incoming)
     }
 
     /// Sends. When the receiver is gone, the request gets an error as its answer.

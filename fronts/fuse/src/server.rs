@@ -1,14 +1,17 @@
 //! Carries out requests on the engine's thread. Each is a task of its own, several go on at a time.
 
-use crate::message::{Request, STOPPED};
+use crate::message::{Answer, Operation, Request, STOPPED};
 use crate::metrics::Metrics;
-use crate::operations::perform;
+use crate::notices::{Notice, Then};
+use crate::operations::{Context, perform};
 use crate::queue::{Incoming, Waker};
 use crate::translate::errno;
+use crate::units::{Place, Units};
 use std::cell::Cell;
 use std::rc::Rc;
+use std::sync::mpsc::Sender;
 use tonearm_base::{BufPool, Nanos};
-use tonearm_fs::Fs;
+use tonearm_fs::{Fs, FsError, Unit, UnitCounts};
 use tonearm_rt::{Data, DeviceId, Op, Permit, Rt, Semaphore};
 
 /// Memory that requests under way may take. One more request is taken when it is used up.
@@ -27,6 +30,8 @@ struct State {
     under_way: Semaphore,
     stopping: Cell<bool>,
     waker: Waker,
+    units: Rc<Units>,
+    notices: Sender<Notice>,
 }
 
 impl FuseServer {
@@ -39,6 +44,8 @@ impl FuseServer {
             under_way: Semaphore::new(rt, UNDER_WAY_BYTES),
             stopping: Cell::new(false),
             waker: incoming.waker(),
+            units: Rc::new(Units::new(incoming.shared.clone(), rt)),
+            notices: incoming.notices.clone(),
         }));
         rt.spawn_detached(server.clone().take_all(incoming, bell, pool.clone()));
         server
@@ -49,11 +56,19 @@ impl FuseServer {
         &self.0.metrics
     }
 
-    /// Takes no more requests, and waits until those under way are answered. Later ones get an error. False when some still
+    /// Units of programs.
+    pub fn units(&self) -> UnitCounts {
+        self.0.fs.unit_counts()
+    }
+
+    /// Takes no more requests, aborts open units, and waits until those under way are answered. Later ones get an error. False when some still
     /// go on after `grace`; the end of the store ends them.
     pub async fn shut_down(&self, grace: Nanos) -> bool {
         self.0.stopping.set(true);
         self.0.waker.wake();
+        for unit in self.0.units.take_all() {
+            unit.abort();
+        }
         let until = self.0.rt.now() + grace.0;
         while self.0.under_way.used() > 0 {
             if self.0.rt.now() > until {
@@ -88,15 +103,109 @@ impl FuseServer {
     }
 
     async fn answer(self, request: Request, permit: Permit) {
-        let State {
-            fs, rt, metrics, ..
-        } = &*self.0;
+        let State { rt, metrics, .. } = &*self.0;
         let (kind, began) = (request.operation.kind(), rt.now());
-        let mut reply = request.reply;
-        let result = perform(fs, request.caller, request.operation, &mut reply).await;
-        let bytes = result.as_ref().ok().map(crate::message::Answer::bytes);
-        reply.send(result.map_err(|error| errno(&error)));
-        metrics.count(kind, bytes, rt.now().since(began).0);
+        let ended = match request.operation {
+            Operation::Commit { .. } | Operation::Abort => self.end_unit(request).await,
+            _ => Some(self.carry_out(request).await),
+        };
+        if let Some(bytes) = ended {
+            metrics.count(kind, bytes, rt.now().since(began).0);
+        }
         drop(permit);
+    }
+
+    /// Carries a request out and answers it. Gives the bytes of content, `None` for an error.
+    async fn carry_out(&self, request: Request) -> Option<u64> {
+        let State { fs, units, .. } = &*self.0;
+        let place = match request.operation {
+            Operation::Close { .. } => {
+                if let Some(unit) = units.close_handle(request.handle) {
+                    self.abort(&unit);
+                }
+                Ok(Place::Committed)
+            }
+            _ => units.place(&request),
+        };
+        let mut reply = request.reply;
+        let result = match place {
+            Ok(place) => {
+                let context = Context {
+                    committed: fs,
+                    units,
+                    notices: &self.0.notices,
+                    by: request.caller,
+                    member: request.member,
+                    handle: request.handle,
+                    place,
+                };
+                perform(&context, request.operation, &mut reply).await
+            }
+            Err(error) => Err(error),
+        };
+        let bytes = result.as_ref().ok().map(Answer::bytes);
+        reply.send(result.map_err(|error| errno(&error)));
+        bytes
+    }
+
+    /// Ends a unit: the kernel forgets what it keeps of the unit's files, the unit takes effect, and the kernel forgets again
+    /// what it has been told meanwhile. So no program that sees a new state finds an older one in the kernel afterwards. Gives
+    /// what `carry_out` gives, or nothing while the kernel is told.
+    async fn end_unit(&self, request: Request) -> Option<Option<u64>> {
+        let State { units, notices, .. } = &*self.0;
+        let (commits, is_told) = match request.operation {
+            Operation::Commit { is_told } => (true, is_told),
+            _ => (false, true),
+        };
+        let files = units.find(request.handle).map(|unit| unit.changed());
+        if let (Ok(files), false) = (&files, is_told) {
+            let then = Some(Then::Ask(Box::new(Request {
+                operation: Operation::Commit { is_told: true },
+                ..request
+            })));
+            let (files, names) = (files.clone(), Vec::new());
+            // Without the thread that takes it the mount has ended, and nobody waits for the answer.
+            let _ = notices.send(Notice { files, names, then });
+            return None;
+        }
+        let result = match units.take_begun(request.handle) {
+            Ok((number, unit)) => {
+                let result = match commits {
+                    true => self.commit(&unit).await,
+                    false => {
+                        unit.abort();
+                        Ok(())
+                    }
+                };
+                // Its files can be used outside of the unit.
+                units.release_handles(number);
+                result
+            }
+            // A unit that is gone needs no further end.
+            Err(_) if !commits => Ok(()),
+            Err(error) => Err(error),
+        };
+        let bytes = result.as_ref().ok().map(|()| 0);
+        let result = result.map_err(|error| errno(&error));
+        let then = Some(Then::Answer(Box::new(request.reply), result));
+        let (files, names) = (files.unwrap_or_default(), Vec::new());
+        let _ = notices.send(Notice { files, names, then });
+        Some(bytes)
+    }
+
+    async fn commit(&self, unit: &Unit) -> Result<(), FsError> {
+        let lsn = unit.commit().await?;
+        Ok(self.0.fs.disk().wait_durable(lsn).await?)
+    }
+
+    /// Ends a unit without effect, because the descriptor is closed on which it was begun.
+    fn abort(&self, unit: &Unit) {
+        let files = unit.changed();
+        unit.abort();
+        // As above.
+        let _ = self.0.notices.send(Notice {
+            files,
+            ..Notice::default()
+        });
     }
 }

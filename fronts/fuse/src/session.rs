@@ -2,6 +2,7 @@
 
 use crate::error::MountError;
 use crate::mounting::{Mounted, mount_on};
+use crate::notices::tell_all;
 use crate::options::MountOptions;
 use crate::place::Mountable;
 use crate::queue::Requests;
@@ -9,6 +10,7 @@ use crate::transport::Transport;
 use fuser::{Config, SessionACL};
 use std::io;
 use std::num::NonZero;
+use std::sync::atomic::Ordering;
 use std::thread::{JoinHandle, available_parallelism};
 
 /// Most threads that take requests from the kernel. They parse and copy; the work is the engine thread's.
@@ -36,8 +38,9 @@ impl Session {
     ) -> Result<Self, MountError> {
         let source = options.name.as_deref().unwrap_or(source);
         let (device, mounted) = mount_on(place, source, options)?;
-        let transport = Transport::new(requests, block_size, options.direct_io);
-        match serve(device, transport, ended) {
+        let (shared, unit_time_s) = (&requests.shared, options.unit_time_s);
+        shared.unit_time_s.store(unit_time_s, Ordering::Relaxed);
+        match serve(device, requests, block_size, options.direct_io, ended) {
             Ok(thread) => Ok(Self { mounted, thread }),
             Err(error) => {
                 // The error that comes first is the one to tell.
@@ -73,15 +76,26 @@ impl Session {
 
 fn serve(
     device: std::os::fd::OwnedFd,
-    transport: Transport,
+    requests: Requests,
+    block_size: u32,
+    direct_io: bool,
     ended: impl FnOnce(io::Result<()>) + Send + 'static,
 ) -> io::Result<JoinHandle<()>> {
     let mut config = Config::default();
     let threads = available_parallelism().map_or(1, NonZero::get);
     config.n_threads = Some(threads.min(THREADS_MAX));
     config.clone_fd = true;
+    let notices = requests.shared.take_notices();
+    let transport = Transport::new(requests.clone(), block_size, direct_io);
     // The kernel decides who may use the mount.
     let session = fuser::Session::from_fd(transport, device, SessionACL::All, config)?;
+    if let Some(notices) = notices {
+        let kernel = session.notifier();
+        // It ends with the engine's thread.
+        std::thread::Builder::new()
+            .name("fuse-notices".into())
+            .spawn(move || tell_all(&notices, &requests, &kernel))?;
+    }
     std::thread::Builder::new()
         .name("fuse".into())
         .spawn(move || ended(session.run()))

@@ -35,9 +35,13 @@ pub(crate) fn errno(error: &FsError) -> Errno {
         FsError::AttributeTooLarge(_) => Errno::NOSPC,
         FsError::NothingBehind => Errno::NXIO,
         FsError::Unsupported(_) => Errno::OPNOTSUPP,
+        FsError::Conflict(_) | FsError::UnitEnded(_) => Errno::CANCELED,
+        FsError::UnitTooLarge => Errno::NOSPC,
+        FsError::TooManyUnits(_) => Errno::AGAIN,
         FsError::Damaged(_) => Errno::IO,
         FsError::Disk(_) if error.is_full() => Errno::NOSPC,
         FsError::Disk(_) if error.is_read_only() => Errno::ROFS,
+        FsError::Disk(_) if error.is_conflict() => Errno::CANCELED,
         FsError::Disk(_) => Errno::IO,
     }
 }

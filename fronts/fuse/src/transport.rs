@@ -3,27 +3,30 @@
 //!
 //! Each method makes a [`Request`] of what it gets and sends it to the engine's thread, which answers it. `forget` needs
 //! nothing: numbers of inodes are never used again, and no state belongs to them. Operations without a method are answered
-//! ENOSYS by `fuser`, and the kernel does not ask again: flush, access, locks, ioctl, poll.
+//! ENOSYS by `fuser`, and the kernel does not ask again: flush, access, locks, poll.
 
-use crate::message::{Answer, Caller, Changes, Line, Operation, Request, When};
+use crate::ioctl;
+use crate::message::{Answer, Caller, Changes, Line, Operation, Request, Way, When};
 use crate::operations::WITHOUT_EFFECT;
 use crate::queue::Requests;
 use crate::translate::{DIRECTORY, REGULAR, TYPE, attributes, file_type, requested_time};
 use fuser::{
     BsdFileFlags, CopyFileRangeFlags, Errno as Code, FileHandle, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr,
-    ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyLseek,
-    ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, TimeOrNow, WriteFlags,
+    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags,
+    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
+    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, TimeOrNow, WriteFlags,
 };
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 use tonearm_fs::{Allocate, Attr, Inode, Piece, Rename, Seek, SetXattr};
 
-/// How long the kernel may keep entries and attributes: only requests of the kernel change the tree while it is mounted.
+/// How long the kernel may keep entries and attributes: only requests of the kernel change the tree while it is mounted. What an
+/// open unit has changed differs from process to process, so that the kernel keeps nothing of it.
 const KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Most bytes of one write. The kernel splits larger ones.
 pub(crate) const WRITE_MAX: u32 = 1 << 20;
@@ -37,6 +40,8 @@ const NAME_MAX: u32 = 255;
 const O_DSYNC: i32 = 0o10_000;
 const O_EXCL: i32 = 0o200;
 const O_TRUNC: i32 = 0o1000;
+const O_APPEND: i32 = 0o2000;
+const O_DIRECT: i32 = 0o40_000;
 /// Flags of fallocate(2).
 const KEEP_SIZE: i32 = 1;
 const PUNCH_HOLE: i32 = 2;
@@ -65,6 +70,8 @@ pub(crate) struct Transport {
     block_size: u32,
     /// Files are open without the kernel's page cache.
     direct_io: bool,
+    /// The number of the last handle.
+    last_handle: AtomicU64,
 }
 
 /// The way back of a request.
@@ -72,6 +79,7 @@ pub(crate) struct Reply {
     to: To,
     block_size: u32,
     direct_io: bool,
+    handle: FileHandle,
 }
 
 enum To {
@@ -82,6 +90,7 @@ enum To {
     DirectoryPlus(ReplyDirectoryPlus),
     Empty(ReplyEmpty),
     Entry(ReplyEntry),
+    Ioctl(ReplyIoctl),
     Open(ReplyOpen),
     OpenDirectory(ReplyOpen),
     Seek(ReplyLseek),
@@ -101,11 +110,12 @@ impl Reply {
                 file_type(listed.kind),
                 OsStr::from_bytes(&listed.name),
             ),
-            (To::DirectoryPlus(reply), Line::WithAttr(listed, attr)) => reply.add(
+            (To::DirectoryPlus(reply), Line::WithAttr(listed, attr, kept)) => reply.add(
                 INodeNo(listed.ino),
                 listed.place,
                 OsStr::from_bytes(&listed.name),
-                &KEPT,
+                // One time is for both.
+                &time(kept.name && kept.attr),
                 &attributes(attr, self.block_size),
                 Generation(0),
             ),
@@ -125,28 +135,39 @@ impl Reply {
         let block_size = self.block_size;
         let of = |attr: &Attr| attributes(attr, block_size);
         let keep = FopenFlags::FOPEN_KEEP_CACHE;
-        let file = match self.direct_io {
+        let (all_direct, handle) = (self.direct_io, self.handle);
+        let file = |direct: bool| match direct || all_direct {
             true => FopenFlags::FOPEN_DIRECT_IO,
             false => keep,
         };
-        let directory = keep | FopenFlags::FOPEN_CACHE_DIR;
+        let directory = |direct: bool| match direct {
+            true => FopenFlags::empty(),
+            false => keep | FopenFlags::FOPEN_CACHE_DIR,
+        };
         match (self.to, answer) {
-            (To::Entry(reply), Answer::Entry(attr)) => {
-                reply.entry(&KEPT, &of(&attr), Generation(0));
+            (To::Entry(reply), Answer::Entry(attr, kept)) => {
+                reply.entry(&time(kept.name && kept.attr), &of(&attr), Generation(0));
             }
-            (To::Entry(reply), Answer::NoEntry) => {
+            (To::Entry(reply), Answer::NoEntry(kept)) => {
                 // Number 0 says that there is nothing, and for how long that holds.
                 let (ino, inode) = (0, Inode::default());
-                reply.entry(&KEPT, &of(&Attr { ino, inode }), Generation(0));
+                reply.entry(&time(kept.name), &of(&Attr { ino, inode }), Generation(0));
             }
-            (To::Attr(reply), Answer::Attr(attr)) => reply.attr(&KEPT, &of(&attr)),
+            (To::Attr(reply), Answer::Attr(attr, kept)) => {
+                reply.attr(&time(kept.attr), &of(&attr));
+            }
+            (To::Ioctl(reply), Answer::Done) => reply.ioctl(0, &[]),
+            (To::Ioctl(reply), Answer::Begun(unit)) => reply.ioctl(0, &ioctl::argument(unit)),
             (To::Empty(reply), Answer::Done) => reply.ok(),
             (To::Directory(reply), Answer::Done) => reply.ok(),
             (To::DirectoryPlus(reply), Answer::Done) => reply.ok(),
-            (To::Open(reply), Answer::Opened) => reply.opened(FileHandle(0), file),
-            (To::OpenDirectory(reply), Answer::Opened) => reply.opened(FileHandle(0), directory),
-            (To::Create(reply), Answer::Created(attr)) => {
-                reply.created(&KEPT, &of(&attr), Generation(0), FileHandle(0), file);
+            (To::Open(reply), Answer::Opened { direct }) => reply.opened(handle, file(direct)),
+            (To::OpenDirectory(reply), Answer::Opened { direct }) => {
+                reply.opened(handle, directory(direct));
+            }
+            (To::Create(reply), Answer::Created(attr, kept, direct)) => {
+                let kept = time(kept.name && kept.attr);
+                reply.created(&kept, &of(&attr), Generation(0), handle, file(direct));
             }
             (To::Data(reply), Answer::Pieces(pieces)) => match &pieces[..] {
                 [Piece::Data(data)] => reply.data(data),
@@ -185,6 +206,7 @@ impl Reply {
             To::DirectoryPlus(reply) => reply.error(code),
             To::Empty(reply) => reply.error(code),
             To::Entry(reply) => reply.error(code),
+            To::Ioctl(reply) => reply.error(code),
             To::Open(reply) | To::OpenDirectory(reply) => reply.error(code),
             To::Seek(reply) => reply.error(code),
             To::Space(reply) => reply.error(code),
@@ -212,23 +234,58 @@ impl Transport {
             requests,
             block_size,
             direct_io,
+            last_handle: AtomicU64::new(0),
         }
     }
 
     fn send(&self, by: &fuser::Request, operation: Operation, to: To) {
+        self.send_on(by, FileHandle(0), operation, to);
+    }
+
+    fn send_on(&self, by: &fuser::Request, handle: FileHandle, operation: Operation, to: To) {
+        let member = match handle.0 != 0 && operation.is_of_handle() {
+            true => None,
+            false => self.requests.shared.members.unit_of(by.pid()),
+        };
         self.requests.send(Request {
             caller: Caller {
                 uid: by.uid(),
                 gid: by.gid(),
             },
+            member,
+            handle: handle.0,
             operation,
             reply: Reply {
                 to,
                 block_size: self.block_size,
                 direct_io: self.direct_io,
+                handle,
             },
         });
     }
+
+    /// Sends the opening of a handle.
+    fn send_open(&self, by: &fuser::Request, operation: Operation, to: To) {
+        let handle = self.last_handle.fetch_add(1, Ordering::Relaxed) + 1;
+        self.send_on(by, FileHandle(handle), operation, to);
+    }
+}
+
+/// How long the kernel keeps what it may keep.
+fn time(kept: bool) -> Duration {
+    if kept { KEPT } else { Duration::ZERO }
+}
+
+/// Tells the kernel that a name may stand for another file.
+pub(crate) fn forget_name(kernel: &fuser::Notifier, dir: u64, name: &[u8]) {
+    // It keeps nothing of the kind, or is gone.
+    let _ = kernel.inval_entry(INodeNo(dir), OsStr::from_bytes(name));
+}
+
+/// Tells the kernel that a file may have other attributes and other content.
+pub(crate) fn forget_file(kernel: &fuser::Notifier, ino: u64) {
+    // As above.
+    let _ = kernel.inval_inode(INodeNo(ino), 0, 0);
 }
 
 fn bytes(name: &OsStr) -> Vec<u8> {
@@ -265,10 +322,11 @@ impl Filesystem for Transport {
         &self,
         by: &fuser::Request,
         ino: INodeNo,
-        _handle: Option<FileHandle>,
+        handle: Option<FileHandle>,
         reply: ReplyAttr,
     ) {
-        self.send(by, Operation::Attr { ino: ino.0 }, To::Attr(reply));
+        let handle = handle.unwrap_or(FileHandle(0));
+        self.send_on(by, handle, Operation::Attr { ino: ino.0 }, To::Attr(reply));
     }
 
     fn setattr(
@@ -282,7 +340,7 @@ impl Filesystem for Transport {
         atime: Option<TimeOrNow>,
         mtime: Option<TimeOrNow>,
         ctime: Option<SystemTime>,
-        _handle: Option<FileHandle>,
+        handle: Option<FileHandle>,
         _crtime: Option<SystemTime>,
         _chgtime: Option<SystemTime>,
         _bkuptime: Option<SystemTime>,
@@ -298,8 +356,9 @@ impl Filesystem for Transport {
             mtime: mtime.map(when),
             ctime: ctime.map(requested_time),
         };
-        let ino = ino.0;
-        self.send(by, Operation::SetAttr { ino, changes }, To::Attr(reply));
+        let (ino, handle) = (ino.0, handle.unwrap_or(FileHandle(0)));
+        let set = Operation::SetAttr { ino, changes };
+        self.send_on(by, handle, set, To::Attr(reply));
     }
 
     fn readlink(&self, by: &fuser::Request, ino: INodeNo, reply: ReplyData) {
@@ -406,8 +465,12 @@ impl Filesystem for Transport {
         self.send(by, Operation::Link { ino, dir, name }, To::Entry(reply));
     }
 
-    fn open(&self, by: &fuser::Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.send(by, Operation::Open { ino: ino.0 }, To::Open(reply));
+    fn open(&self, by: &fuser::Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        let open = Operation::Open {
+            ino: ino.0,
+            direct: self.direct_io || flags.0 & O_DIRECT != 0,
+        };
+        self.send_open(by, open, To::Open(reply));
     }
 
     fn create(
@@ -426,30 +489,37 @@ impl Filesystem for Transport {
             mode: mode & !TYPE | REGULAR,
             exclusive: flags & O_EXCL != 0,
             truncate: flags & O_TRUNC != 0,
+            direct: self.direct_io || flags & O_DIRECT != 0,
         };
-        self.send(by, create, To::Create(reply));
+        self.send_open(by, create, To::Create(reply));
     }
 
     fn read(
         &self,
         by: &fuser::Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         offset: u64,
         size: u32,
         _flags: OpenFlags,
-        _owner: Option<LockOwner>,
+        owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let (ino, len) = (ino.0, u64::from(size));
-        self.send(by, Operation::Read { ino, offset, len }, To::Data(reply));
+        let read = Operation::Read {
+            ino: ino.0,
+            offset,
+            len: u64::from(size),
+            // The kernel names the owner of the descriptor for reads past its page cache alone.
+            cached: owner.is_none(),
+        };
+        self.send_on(by, handle, read, To::Data(reply));
     }
 
     fn write(
         &self,
         by: &fuser::Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         offset: u64,
         data: &[u8],
         write_flags: WriteFlags,
@@ -457,61 +527,83 @@ impl Filesystem for Transport {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
+        let way = match (write_flags, flags.0) {
+            (how, _) if how.contains(WriteFlags::FUSE_WRITE_CACHE) => Way::Mapped,
+            (how, _) if how.contains(WriteFlags::FUSE_WRITE_LOCKOWNER) => Way::Direct,
+            _ => Way::Buffered,
+        };
         let write = Operation::Write {
             ino: ino.0,
             offset,
             data: data.to_vec(),
             kill_suid: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
             durable: flags.0 & O_DSYNC != 0,
+            append: flags.0 & O_APPEND != 0 && way != Way::Mapped,
+            way,
         };
-        self.send(by, write, To::Write(reply));
+        self.send_on(by, handle, write, To::Write(reply));
     }
 
     fn release(
         &self,
         by: &fuser::Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         _flags: OpenFlags,
         _owner: Option<LockOwner>,
         _flush: bool,
         reply: ReplyEmpty,
     ) {
-        self.send(by, Operation::Close { ino: ino.0 }, To::Empty(reply));
+        self.send_on(
+            by,
+            handle,
+            Operation::Close { ino: ino.0 },
+            To::Empty(reply),
+        );
     }
 
     fn fsync(
         &self,
         by: &fuser::Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
-        self.send(by, Operation::Sync { ino: ino.0 }, To::Empty(reply));
+        self.send_on(by, handle, Operation::Sync { ino: ino.0 }, To::Empty(reply));
     }
 
     fn opendir(&self, by: &fuser::Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        self.send(by, Operation::Open { ino: ino.0 }, To::OpenDirectory(reply));
+        let (ino, direct) = (ino.0, false);
+        self.send_open(
+            by,
+            Operation::Open { ino, direct },
+            To::OpenDirectory(reply),
+        );
     }
 
     fn readdir(
         &self,
         by: &fuser::Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         offset: u64,
         reply: ReplyDirectory,
     ) {
         let (dir, after) = (ino.0, offset);
-        self.send(by, Operation::List { dir, after }, To::Directory(reply));
+        self.send_on(
+            by,
+            handle,
+            Operation::List { dir, after },
+            To::Directory(reply),
+        );
     }
 
     fn readdirplus(
         &self,
         by: &fuser::Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
@@ -519,29 +611,34 @@ impl Filesystem for Transport {
             dir: ino.0,
             after: offset,
         };
-        self.send(by, list, To::DirectoryPlus(reply));
+        self.send_on(by, handle, list, To::DirectoryPlus(reply));
     }
 
     fn releasedir(
         &self,
         by: &fuser::Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         _flags: OpenFlags,
         reply: ReplyEmpty,
     ) {
-        self.send(by, Operation::Close { ino: ino.0 }, To::Empty(reply));
+        self.send_on(
+            by,
+            handle,
+            Operation::Close { ino: ino.0 },
+            To::Empty(reply),
+        );
     }
 
     fn fsyncdir(
         &self,
         by: &fuser::Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         _data_only: bool,
         reply: ReplyEmpty,
     ) {
-        self.send(by, Operation::Sync { ino: ino.0 }, To::Empty(reply));
+        self.send_on(by, handle, Operation::Sync { ino: ino.0 }, To::Empty(reply));
     }
 
     fn statfs(&self, by: &fuser::Request, _ino: INodeNo, reply: ReplyStatfs) {
@@ -602,7 +699,7 @@ impl Filesystem for Transport {
         &self,
         by: &fuser::Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         offset: u64,
         length: u64,
         mode: i32,
@@ -624,14 +721,14 @@ impl Filesystem for Transport {
             len: length,
             how,
         };
-        self.send(by, allocate, To::Empty(reply));
+        self.send_on(by, handle, allocate, To::Empty(reply));
     }
 
     fn lseek(
         &self,
         by: &fuser::Request,
         ino: INodeNo,
-        _handle: FileHandle,
+        handle: FileHandle,
         offset: i64,
         whence: i32,
         reply: ReplyLseek,
@@ -645,17 +742,18 @@ impl Filesystem for Transport {
             return reply.error(Code::ENXIO);
         };
         let ino = ino.0;
-        self.send(by, Operation::Seek { ino, offset, what }, To::Seek(reply));
+        let seek = Operation::Seek { ino, offset, what };
+        self.send_on(by, handle, seek, To::Seek(reply));
     }
 
     fn copy_file_range(
         &self,
         by: &fuser::Request,
         from: INodeNo,
-        _from_handle: FileHandle,
+        from_handle: FileHandle,
         from_offset: u64,
         to: INodeNo,
-        _to_handle: FileHandle,
+        to_handle: FileHandle,
         to_offset: u64,
         len: u64,
         _flags: CopyFileRangeFlags,
@@ -663,9 +761,27 @@ impl Filesystem for Transport {
     ) {
         let copy = Operation::Copy {
             from: (from.0, from_offset),
+            from_handle: from_handle.0,
             to: (to.0, to_offset),
             len: len.min(COPY_MAX),
         };
-        self.send(by, copy, To::Write(reply));
+        self.send_on(by, to_handle, copy, To::Write(reply));
+    }
+
+    fn ioctl(
+        &self,
+        by: &fuser::Request,
+        _ino: INodeNo,
+        handle: FileHandle,
+        _flags: IoctlFlags,
+        request: u32,
+        argument: &[u8],
+        _out_size: u32,
+        reply: ReplyIoctl,
+    ) {
+        match ioctl::operation(request, argument, by.pid()) {
+            Ok(operation) => self.send_on(by, handle, operation, To::Ioctl(reply)),
+            Err(error) => reply.error(Code::from_i32(error.raw_os_error())),
+        }
     }
 }

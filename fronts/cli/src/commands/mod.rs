@@ -5,6 +5,7 @@ mod bench;
 mod check;
 mod checkpoint;
 mod create;
+mod exec;
 mod files;
 mod info;
 mod member;
@@ -39,6 +40,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Create(arguments) => create::run(arguments),
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Mount(arguments) => mount::run(*arguments),
+        Command::Exec(arguments) => exec::run(&arguments),
         Command::Volume(arguments) => volume::run(arguments),
         Command::Files(arguments) => files::run(arguments),
         Command::Sqlite(arguments) => sqlite::run(arguments),

@@ -206,7 +206,7 @@ impl Step {
             Self::Allocate(ino, at, len, how) => {
                 fs.allocate(*ino, *at, *len, *how).await.map(|()| None)
             }
-            Self::Copy(from, to, len) => fs.copy(*from, *to, *len).await.map(|_| None),
+            Self::Copy(from, to, len) => fs.copy(fs, *from, *to, *len).await.map(|_| None),
             Self::Own(ino, mode, uid) => {
                 let set = SetAttr {
                     mode: Some(*mode),
