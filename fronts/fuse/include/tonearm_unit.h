@@ -2,7 +2,7 @@
  * Units on a mounted Tonearm store: several files change at once, or not at all.
  *
  * A unit is begun on a descriptor of any file or directory of the mount, and lives as long as this descriptor is open: when it is
- * closed, also by the end of the program, the unit is aborted. Until TONEARM_UNIT_COMMIT nobody else sees anything of the unit.
+ * closed, also by the end of the program, the unit is aborted, soon afterwards (TONEARM_UNIT_ABORT does it at once). Until TONEARM_UNIT_COMMIT nobody else sees anything of the unit.
  * Then all of it is there, and durable. It needs nothing but this header.
  *
  *     uint64_t unit = 0;

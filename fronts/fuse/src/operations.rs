@@ -49,11 +49,6 @@ fn kept(fs: &Fs, ino: u64, name: Option<(u64, &[u8])>) -> Kept {
     }
 }
 
-fn entry(fs: &Fs, attr: Attr, dir: u64, name: &[u8]) -> Answer {
-    let kept = kept(fs, attr.ino, Some((dir, name)));
-    Answer::Entry(attr, kept)
-}
-
 /// Carries out an operation. `reply` takes the lines of listings.
 pub(crate) async fn perform(
     context: &Context<'_>,
@@ -65,12 +60,13 @@ pub(crate) async fn perform(
     match operation {
         Operation::LookUp { dir, name } => match fs.look_up(dir, &name).await {
             Err(FsError::NotFound) => Ok(Answer::NoEntry(kept(fs, 0, Some((dir, &name))))),
-            found => Ok(entry(fs, found?, dir, &name)),
+            found => context.entry(found?, dir, &name).await,
         },
         Operation::Attr { ino } => Ok(Answer::Attr(fs.attr(ino).await?, kept(fs, ino, None))),
         Operation::SetAttr { ino, changes } => {
             let set = without_lost_privilege(fs, by, ino, changes).await?;
             let attr = fs.set_attr(ino, set).await?;
+            let attr = context.shown(attr).await?;
             Ok(Answer::Attr(attr, kept(fs, ino, None)))
         }
         Operation::ReadLink { ino } => fs.read_link(ino).await.map(Answer::Bytes),
@@ -84,11 +80,13 @@ pub(crate) async fn perform(
                 rdev,
                 ..new(by, mode)
             };
-            Ok(entry(fs, fs.make(dir, &name, new).await?, dir, &name))
+            context
+                .entry(fs.make(dir, &name, new).await?, dir, &name)
+                .await
         }
         Operation::MakeLink { dir, name, target } => {
             let made = fs.make_link(dir, &name, &target, new(by, 0)).await?;
-            Ok(entry(fs, made, dir, &name))
+            context.entry(made, dir, &name).await
         }
         Operation::Create {
             dir,
@@ -106,10 +104,13 @@ pub(crate) async fn perform(
             fs.open_handle(attr.ino);
             let direct = context.opened(attr.ino, direct);
             let kept = kept(fs, attr.ino, Some((dir, &name)));
+            let attr = context.shown(attr).await?;
             Ok(Answer::Created(attr, kept, direct))
         }
         Operation::Link { ino, dir, name } => {
-            Ok(entry(fs, fs.link(ino, dir, &name).await?, dir, &name))
+            context
+                .entry(fs.link(ino, dir, &name).await?, dir, &name)
+                .await
         }
         Operation::Unlink { dir, name } => done(fs.unlink(dir, &name).await),
         Operation::RemoveDir { dir, name } => done(fs.remove_dir(dir, &name).await),
@@ -195,7 +196,9 @@ pub(crate) async fn perform(
         }
         Operation::Sync { ino } => done(fs.sync(Some(ino)).await),
         Operation::List { dir, after } => list(fs, dir, after, reply).await,
-        Operation::ListWithAttrs { dir, after } => list_with_attrs(fs, dir, after, reply).await,
+        Operation::ListWithAttrs { dir, after } => {
+            list_with_attrs(context, fs, dir, after, reply).await
+        }
         Operation::Space => fs.space().await.map(Answer::Space),
         Operation::Xattr { ino, name } => fs.xattr(ino, &name).await.map(Answer::Bytes),
         Operation::SetXattr {
@@ -249,6 +252,25 @@ pub(crate) async fn perform(
 }
 
 impl Context<'_> {
+    async fn entry(&self, attr: Attr, dir: u64, name: &[u8]) -> Result<Answer, FsError> {
+        let kept = kept(self.committed, attr.ino, Some((dir, name)));
+        Ok(Answer::Entry(self.shown(attr).await?, kept))
+    }
+
+    /// The attributes for an answer in which no program has asked for them. The kernel has one size of a file, for all who read it
+    /// through the page cache. So that these find its end it is the committed one. A program that asks for attributes gets those
+    /// of its unit.
+    async fn shown(&self, mut attr: Attr) -> Result<Attr, FsError> {
+        if self.differs(attr.ino) {
+            match self.committed.attr(attr.ino).await {
+                Ok(committed) => attr.inode.size = committed.inode.size,
+                Err(FsError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(attr)
+    }
+
     /// Notes the handle of a file that was opened. True when the kernel must not keep its content.
     fn opened(&self, ino: u64, is_direct: bool) -> bool {
         let of_unit = matches!(self.place, Place::Unit(_));
@@ -378,6 +400,7 @@ async fn list(fs: &Fs, dir: u64, mut after: u64, reply: &mut Reply) -> Result<An
 }
 
 async fn list_with_attrs(
+    context: &Context<'_>,
     fs: &Fs,
     dir: u64,
     mut after: u64,
@@ -387,7 +410,8 @@ async fn list_with_attrs(
         let lines = fs.list_with_attrs(dir, after, LISTED_WITH_ATTRS).await?;
         for (listed, attr) in &lines {
             let kept = kept(fs, attr.ino, Some((dir, &listed.name)));
-            if reply.add(Line::WithAttr(listed, attr, kept)) {
+            let attr = context.shown(attr.clone()).await?;
+            if reply.add(Line::WithAttr(listed, &attr, kept)) {
                 return Ok(Answer::Done);
             }
             after = listed.place;

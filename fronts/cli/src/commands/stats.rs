@@ -1,7 +1,9 @@
 //! `tonearm stats`.
 
 use crate::cli::Stats;
-use crate::control::{Answer, Client, HotBlocks, MountStats, NbdStats, Request, ServerStats};
+use crate::control::{
+    Answer, Client, HotBlocks, MountStats, NbdStats, Request, ServerStats, UnitStats,
+};
 use anyhow::bail;
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -69,6 +71,9 @@ fn page(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> String
     if let Some(mount) = &stats.mount {
         let before = before.and_then(|(span, stats)| Some((span, stats.mount.as_ref()?)));
         text.push_str(&format!("\n{}", operations(mount, before)));
+        if mount.units.begun > 0 {
+            text.push_str(&units(&mount.units));
+        }
     }
     if let Some(failure) = &stats.store.failure {
         text.push_str(&format!("\nread-only since a failure: {failure}"));
@@ -146,6 +151,20 @@ fn operations(mount: &MountStats, before: Option<(Duration, &MountStats)>) -> Ta
     }
     report::align_right(&mut table, 1..heads.len());
     table
+}
+
+/// A line about the units of programs.
+fn units(units: &UnitStats) -> String {
+    let UnitStats {
+        open,
+        begun,
+        committed,
+        aborted,
+        conflicts,
+    } = units;
+    format!(
+        "\nunits of programs: {open} open, {begun} begun, {committed} committed, {aborted} aborted, {conflicts} of them in conflict"
+    )
 }
 
 fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table {

@@ -14,7 +14,7 @@ mod wire_stats;
 pub use archive::ArchiveStart;
 pub use client::Client;
 pub use describe::{carries_text, change_volumes, create_volume, head_text, layout_text};
-pub use mount_stats::{MountStats, OperationStats};
+pub use mount_stats::{MountStats, OperationStats, UnitStats};
 pub use protocol::{
     Answer, ArrayInfo, ArrayMemberInfo, DamagedGroup, Event, EventLine, HotBlocks, Info, LogInfo,
     Mark, MarksInfo, MemberInfo, REQUEST_MAX, Request, RequestLine, ScrubResult, VERSION,

@@ -1,6 +1,6 @@
 //! The page of metrics, in the OpenMetrics text format that Prometheus reads.
 
-use crate::control::{CommandStats, NbdStats, OperationStats, ServerStats};
+use crate::control::{CommandStats, NbdStats, OperationStats, ServerStats, UnitStats};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -183,6 +183,11 @@ impl Page {
                 let counter = ConstCounter::new(value(operation));
                 counter.encode(family.encode_family(&labels)?)?;
             }
+        }
+        for number in UnitStats::NUMBERS {
+            let name = format!("mount_units_{}", number.name);
+            let value = (number.value)(&mount.units);
+            count(encoder, &name, number.help, None, number.kind, value)?;
         }
         let help = "Time from the arrival of an operation to its answer";
         let mut family = encoder.encode_descriptor(

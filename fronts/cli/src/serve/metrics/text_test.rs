@@ -1,6 +1,6 @@
 use super::render;
 use crate::control::{
-    CommandStats, LatencyStats, MountStats, NbdStats, OperationStats, ServerStats,
+    CommandStats, LatencyStats, MountStats, NbdStats, OperationStats, ServerStats, UnitStats,
 };
 
 fn page() -> String {
@@ -40,6 +40,11 @@ fn page() -> String {
                 errors: 2,
                 time_ns: 1_500_000_000,
             }],
+            units: UnitStats {
+                begun: 3,
+                open: 1,
+                ..UnitStats::default()
+            },
         }),
     };
     render(&stats).expect("text")
@@ -62,6 +67,8 @@ fn values_are_there_with_units_and_labels() {
         "tonearm_mount_operation_bytes_total{operation=\"write\"} 8192",
         "tonearm_mount_operation_errors_total{operation=\"write\"} 2",
         "tonearm_mount_operation_seconds_total{operation=\"write\"} 1.5",
+        "tonearm_mount_units_open 1",
+        "tonearm_mount_units_begun_total 3",
         "tonearm_build_info{version=\"1\"} 1",
     ] {
         assert!(
