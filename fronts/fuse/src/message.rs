@@ -252,6 +252,14 @@ impl Operation {
         }
     }
 
+    /// It is for a file whose name the kernel has looked up, and for no name in it.
+    pub fn is_of_known_file(&self) -> bool {
+        matches!(
+            self,
+            Self::Attr { .. } | Self::SetAttr { .. } | Self::ReadLink { .. } | Self::Open { .. }
+        )
+    }
+
     /// Memory that it holds until it is answered, in bytes.
     pub fn cost(&self) -> u64 {
         let payload = match self {

@@ -7,6 +7,7 @@ use crate::operations::{Context, perform};
 use crate::queue::{Incoming, Waker};
 use crate::translate::errno;
 use crate::units::{Place, Units};
+use rustix::io::Errno;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
@@ -128,6 +129,7 @@ impl FuseServer {
             _ => units.place(&request),
         };
         let mut reply = request.reply;
+        let is_known = request.operation.is_of_known_file();
         let result = match place {
             Ok(place) => {
                 let context = Context {
@@ -144,7 +146,11 @@ impl FuseServer {
             Err(error) => Err(error),
         };
         let bytes = result.as_ref().ok().map(Answer::bytes);
-        reply.send(result.map_err(|error| errno(&error)));
+        reply.send(result.map_err(|error| match error {
+            // The file has been deleted since the kernel looked its name up, which it does again then.
+            FsError::NotFound if is_known => Errno::STALE,
+            error => errno(&error),
+        }));
         bytes
     }
 
