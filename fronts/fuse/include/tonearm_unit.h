@@ -1,9 +1,9 @@
 /*
  * Units on a mounted Tonearm store: several files change at once, or not at all.
  *
- * A unit is begun on a descriptor of any file or directory of the mount, and lives as long as this descriptor is open: when it is
- * closed, also by the end of the program, the unit is aborted, soon afterwards (TONEARM_UNIT_ABORT does it at once). Until TONEARM_UNIT_COMMIT nobody else sees anything of the unit.
- * Then all of it is there, and durable. It needs nothing but this header.
+ * A unit is begun on a descriptor of any file or directory of the mount, and lives as long as this descriptor is open: soon after
+ * it is closed, also by the end of the program, the unit is aborted (TONEARM_UNIT_ABORT does it at once). Until TONEARM_UNIT_COMMIT
+ * nobody else sees anything of the unit. Then all of it is there, and durable. It needs nothing but this header.
  *
  *     uint64_t unit = 0;
  *     int dir = open("/mnt", O_RDONLY | O_DIRECTORY);
@@ -30,7 +30,7 @@ extern "C" {
 
 /*
  * Begins a unit on the descriptor. The argument points to flags, 0 or TONEARM_UNIT_PROCESSES, in place of which the number of the
- * unit is stored. EINVAL: the descriptor has a unit. EAGAIN: there are 64 units.
+ * unit is stored. EINVAL: the descriptor or the process has a unit. EAGAIN: there are 64 units.
  */
 #define TONEARM_UNIT_BEGIN _IOWR(0xe7, 1, uint64_t)
 

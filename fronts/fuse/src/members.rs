@@ -49,7 +49,7 @@ impl Members {
         let process = process_of(thread).filter(|process| *process != thread);
         let unit = known.search(process.unwrap_or(parent));
         if known.found.len() >= KNOWN_MAX {
-            known.found.clear();
+            known.forget();
         }
         known.found.insert((thread, began), unit);
         unit
@@ -61,7 +61,7 @@ impl Members {
         let root = process.and_then(|process| Some((process, look_up(process)?.0)));
         let Some(root) = root else { return false };
         let mut known = self.known();
-        known.found.clear();
+        known.found.retain(|_, of| of.is_some());
         known.roots.insert(root, unit);
         self.active.store(true, Ordering::Release);
         true
@@ -71,14 +71,14 @@ impl Members {
     pub fn end(&self, unit: u64, left: bool) {
         let mut known = self.known();
         known.roots.retain(|_, of| *of != unit);
-        let found = std::mem::take(&mut known.found);
+        let of_it = known.found.extract_if(.., |_, of| *of == Some(unit));
+        let of_it: Vec<Process> = of_it.map(|(process, _)| process).collect();
         if left {
-            let of_it = found.into_iter().filter(|(_, of)| *of == Some(unit));
-            known.left.extend(of_it.map(|(process, _)| (process, unit)));
+            known
+                .left
+                .extend(of_it.into_iter().map(|process| (process, unit)));
         }
-        known
-            .left
-            .retain(|(process, began), _| look_up(*process).is_some_and(|(now, _)| now == *began));
+        known.left.retain(|process, _| is_there(*process));
         while known.left.len() > KNOWN_MAX {
             known.left.pop_first();
         }
@@ -93,6 +93,15 @@ impl Members {
 }
 
 impl Known {
+    /// Makes room for others: processes of units are remembered while they are there.
+    fn forget(&mut self) {
+        self.found
+            .retain(|process, unit| unit.is_some() && is_there(*process));
+        if self.found.len() >= KNOWN_MAX {
+            self.found.clear();
+        }
+    }
+
     fn get(&self, process: Process) -> Option<Option<u64>> {
         let begun = self.roots.get(&process).or_else(|| self.left.get(&process));
         begun
@@ -111,6 +120,10 @@ impl Known {
         }
         None
     }
+}
+
+fn is_there((process, began): Process) -> bool {
+    look_up(process).is_some_and(|(now, _)| now == began)
 }
 
 /// When a process or thread began, and the process above it.

@@ -241,6 +241,9 @@ pub(crate) async fn perform(
         }
         Operation::BeginUnit { processes } => {
             let (fs, units) = (context.committed, context.units);
+            if context.member.is_some() {
+                return Err(FsError::Invalid("the process is in a unit already"));
+            }
             let unit = units.begin(fs, context.handle, by.uid, processes)?;
             Ok(Answer::Begun(unit))
         }

@@ -140,7 +140,7 @@ type Other = fn(&Fs, u64, u64) -> std::pin::Pin<Box<dyn Future<Output = ()> + '_
 /// A unit reads file a and writes file b.
 #[test]
 fn a_unit_conflicts_with_changes_of_what_it_uses_and_with_no_others() {
-    let others: [(&str, bool, Other); 14] = [
+    let others: [(&str, bool, Other); 16] = [
         ("nothing", false, |_, _, _| Box::pin(async {})),
         ("another file", false, |fs, _, _| {
             Box::pin(async {
@@ -210,6 +210,26 @@ fn a_unit_conflicts_with_changes_of_what_it_uses_and_with_no_others() {
                     .unwrap();
             })
         }),
+        ("the mode that it sets", true, |fs, _, _| {
+            Box::pin(async {
+                let plain = fs.look_up(ROOT_INO, b"plain").await.unwrap().ino;
+                let set = SetAttr {
+                    mode: Some(0o600),
+                    ..SetAttr::default()
+                };
+                fs.set_attr(plain, set).await.unwrap();
+            })
+        }),
+        ("the owner, where it sets the mode", false, |fs, _, _| {
+            Box::pin(async {
+                let plain = fs.look_up(ROOT_INO, b"plain").await.unwrap().ino;
+                let set = SetAttr {
+                    uid: Some(9),
+                    ..SetAttr::default()
+                };
+                fs.set_attr(plain, set).await.unwrap();
+            })
+        }),
         ("the content of what it renames", false, |fs, _, _| {
             Box::pin(async {
                 let log = fs.look_up(ROOT_INO, b"log").await.unwrap().ino;
@@ -225,6 +245,7 @@ fn a_unit_conflicts_with_changes_of_what_it_uses_and_with_no_others() {
             );
             make(&fs, b"gone", b"").await;
             make(&fs, b"log", b"log").await;
+            let plain = make(&fs, b"plain", b"").await;
             for name in [&b"empty"[..], b"old"] {
                 fs.make(ROOT_INO, name, DIRECTORY).await.unwrap();
             }
@@ -237,6 +258,7 @@ fn a_unit_conflicts_with_changes_of_what_it_uses_and_with_no_others() {
                 ..SetAttr::default()
             };
             own.set_attr(b, set).await.unwrap();
+            own.set_attr(plain, set).await.unwrap();
             own.make(ROOT_INO, b"made", FILE).await.unwrap();
             own.unlink(ROOT_INO, b"gone").await.unwrap();
             let dir = own.look_up(ROOT_INO, b"empty").await.unwrap().ino;
@@ -258,6 +280,7 @@ fn a_unit_conflicts_with_changes_of_what_it_uses_and_with_no_others() {
                 return;
             }
             assert_eq!(text(&fs, b).await, "BBbbb", "{what}");
+            assert_eq!(fs.attr(plain).await.unwrap().inode.mode & 0o777, 0o640);
             let dir = fs.attr(dir).await.unwrap().inode;
             assert_eq!(u64::from(dir.nlink), dir.size + 2, "{what}");
         });

@@ -100,6 +100,9 @@ fn text(error: Errno) -> String {
         Errno::NOTTY => {
             "it is not on a mounted store of this version; name a directory of one with --on".into()
         }
+        Errno::INVAL => {
+            "this process is in a unit already, of which the command can be a part".into()
+        }
         Errno::AGAIN => "there are as many units as there may be; end some".into(),
         Errno::NOTCONN => "the server has ended; nothing has happened".into(),
         Errno::NOSPC => {

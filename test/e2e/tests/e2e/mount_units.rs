@@ -175,6 +175,13 @@ fn a_conflict_has_an_exit_code_of_its_own() {
         code == Some(125) && said.contains("--on"),
         "{code:?} {said}"
     );
+    // A unit has no units in it.
+    let nested = format!("{} exec --atomic -- true", binary().display());
+    let (code, said) = run(root, &nested);
+    assert!(
+        code == Some(125) && said.contains("already"),
+        "{code:?} {said}"
+    );
     // A child that outlives its parent belongs to the unit.
     let (code, said) = run(root, "(sleep 0.3; echo late > late) & exit 0");
     assert_eq!(
