@@ -1,7 +1,7 @@
 /*
  * Writes a text to the beginning of several files of a mounted store, in one unit:
  *
- *     cc -I fronts/fuse/include units.c -o units && units TEXT FILE...
+ *     cc -I fronts/capi/include units.c -o units && units TEXT FILE...
  */
 #define _GNU_SOURCE
 #include "tonearm_unit.h"

@@ -1,4 +1,4 @@
-//! The requests by ioctl(2) with which programs make units. `include/tonearm_unit.h` says what each does.
+//! The requests by ioctl(2) with which programs make units. `fronts/capi/include/tonearm_unit.h` says what each does.
 
 use crate::message::Operation;
 use rustix::io::Errno;

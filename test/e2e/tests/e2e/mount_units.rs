@@ -353,6 +353,46 @@ fn readers_see_all_of_a_unit_or_nothing() {
     bench.ok(&["check", "s.tn"]);
 }
 
+/// What a unit reads through the kernel's page cache: files that it has made, and those that it has not changed.
+#[test]
+fn mapped_files_of_a_unit() {
+    let Some((bench, mount)) = mounted(&[]) else {
+        return;
+    };
+    let root = mount.root();
+    for name in ["same", "changed", "stored"] {
+        fs::write(root.join(name), "old").expect("written");
+    }
+    let map = |mode: &str, file: &str, then: &str| {
+        format!(
+            "python3 -c 'import mmap, os; f = os.open(\"{file}\", os.O_RDWR); \
+             m = mmap.mmap(f, 3, mmap.{mode}); {then}'"
+        )
+    };
+    let is = |text: &str| format!("assert m[:3] == b\"{text}\", m[:3]");
+    let made = format!(
+        "printf new > made && {}",
+        map("MAP_SHARED", "made", &is("new"))
+    );
+    let same = map("MAP_PRIVATE", "same", &is("old"));
+    let changed = map("MAP_PRIVATE", "changed", "print(m[:3])");
+    // The signal of a mapped page that cannot be read.
+    let script = format!("{made} && {same} && printf new > changed && {changed}; [ $? = 135 ]");
+    let (code, said) = run(root, &script);
+    assert_eq!(
+        (code, text(root, "changed")),
+        (Some(0), "new".into()),
+        "{said}"
+    );
+    assert_eq!(text(root, "made"), "new");
+    // A store to a mapping is no part of the unit, which conflicts if it has read the file.
+    let store = map("MAP_SHARED", "stored", "m[:3] = b\"now\"; m.flush()");
+    assert_eq!(run(root, &format!("cat stored && {store}")).0, Some(75));
+    assert_eq!(text(root, "stored"), "now");
+    mount.unmount();
+    bench.ok(&["check", "s.tn"]);
+}
+
 /// The example in Python, by several processes at once. No amount is lost.
 #[test]
 fn the_example_in_python_moves_amounts() {
@@ -401,7 +441,7 @@ fn the_example_in_c_and_what_is_refused() {
     let program = bench.path("units");
     let built = tool(&bench.path(""), "cc")
         .args(["-std=c11", "-Wall", "-Wextra", "-Werror", "-I"])
-        .arg(front.join("include"))
+        .arg(front.join("../capi/include"))
         .arg(front.join("examples/units.c"))
         .arg("-o")
         .arg(&program)
