@@ -4,7 +4,7 @@ use crate::attrs::{SetAttr, check_regular};
 use crate::error::FsError;
 use crate::fs::{Attr, Fs, Use};
 use crate::meta::{Meta, Number, Stop, orphan_key};
-use crate::unit::Step;
+use crate::step::Step;
 use std::ops::Range;
 use tonearm_disk::{BlockId, ListId, Piece};
 use tonearm_format::{FileExtent, Inode};

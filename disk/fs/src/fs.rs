@@ -12,8 +12,9 @@
 use crate::error::FsError;
 use crate::meta::{Meta, Naming, Number, Stop};
 use crate::overlay::Edit;
+use crate::step::Step;
 use crate::tree;
-use crate::unit::{Step, UnitState, Units};
+use crate::unit::{UnitState, Units};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;

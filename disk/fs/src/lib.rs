@@ -14,6 +14,7 @@ mod meta;
 mod names;
 mod orphans;
 mod overlay;
+mod step;
 mod tree;
 mod unit;
 

@@ -4,8 +4,8 @@ use crate::error::FsError;
 use crate::fs::{Attr, DIRECTORY, Fs, SYMLINK, TYPE};
 use crate::meta::{Meta, Number, Stop, damaged, entry_key, orphan_key};
 use crate::orphans::Freed;
+use crate::step::Step;
 use crate::tree::Key;
-use crate::unit::Step;
 use tonearm_base::Lsn;
 use tonearm_format::{DirEntry, ENTRY_NAME_MAX, Inode, TARGET_CHUNK, Time, item};
 
@@ -322,7 +322,6 @@ impl Fs {
             })
             .await?;
         self.open_handle(attr.ino);
-        self.keep_in_use(attr.ino);
         self.free_after_use(attr.ino);
         Ok(attr)
     }
@@ -421,9 +420,6 @@ impl Fs {
     fn dropped(&self, dropped: Dropped, dir: u64, lsn: Lsn) {
         self.note(dir, lsn);
         self.note(dropped.ino, lsn);
-        if dropped.is_last {
-            self.keep_in_use(dropped.ino);
-        }
         if dropped.is_last && !self.free_after_use(dropped.ino) {
             self.free_in_background(dropped.ino);
         }

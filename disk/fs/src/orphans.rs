@@ -3,8 +3,9 @@
 use crate::error::FsError;
 use crate::fs::{DIRECTORY, Fs, TYPE};
 use crate::meta::{Meta, Number, Stop, damaged, orphan_key};
+use crate::step::Step;
 use crate::tree::Key;
-use crate::unit::{Step, UNIT_FREES_MAX};
+use crate::unit::UNIT_FREES_MAX;
 use tonearm_disk::{BlockId, DiskError, ListId};
 use tonearm_format::item;
 

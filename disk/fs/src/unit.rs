@@ -22,15 +22,15 @@ use crate::fs::{Fs, Use};
 use crate::merge::merge;
 use crate::meta::{Meta, Number, Stop, entry_key, inode_key, places};
 use crate::overlay::Overlay;
+use crate::step::Step;
 use crate::tree::Key;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ops::{Deref, DerefMut};
 use std::rc::{Rc, Weak};
 use tonearm_base::Lsn;
 use tonearm_disk::{Aru, ErrorKind};
 use tonearm_format::{Inode, item};
-use tonearm_rt::{Permit, Semaphore};
+use tonearm_rt::Semaphore;
 
 /// Most open units.
 const UNITS_MAX: usize = 64;
@@ -56,7 +56,7 @@ pub struct UnitCounts {
     pub conflicts: u64,
 }
 
-/// An open unit. Its operations are those of the [`Fs`] that it derefs to. Dropped, it is aborted.
+/// A unit. Its operations are those of [`Unit::fs`]. Dropped, it is aborted.
 pub struct Unit {
     fs: Fs,
     state: Rc<UnitState>,
@@ -66,9 +66,9 @@ pub struct Unit {
 
 /// The state of an open unit.
 pub(crate) struct UnitState {
-    turn: Semaphore,
+    pub turn: Semaphore,
     /// Missing while an operation has it, and when the unit has ended.
-    aru: RefCell<Option<Aru>>,
+    pub aru: RefCell<Option<Aru>>,
     pub overlay: RefCell<Overlay>,
     files: RefCell<BTreeMap<u64, Touched>>,
     /// Why it cannot end.
@@ -92,11 +92,11 @@ impl Units {
     }
 }
 
-/// A file whose content the unit has read or changed.
+/// A file of the unit, which is not deleted before the unit has ended.
 struct Touched {
     used: Use,
-    /// Its last change then.
-    seen: Lsn,
+    /// Its last change when the unit first used its content; `None` when it has not.
+    seen: Option<Lsn>,
     is_changed: bool,
 }
 
@@ -123,7 +123,7 @@ impl UnitState {
     }
 
     /// Checks that the unit can end.
-    fn check_failed(&self) -> Result<(), FsError> {
+    pub fn check_failed(&self) -> Result<(), FsError> {
         match &*self.failed.borrow() {
             Some(error) => Err(error.clone()),
             None => Ok(()),
@@ -138,23 +138,24 @@ impl UnitState {
 
     /// Notes that an operation uses the content of a file.
     pub fn touch(&self, fs: &Fs, ino: u64, is_changed: bool) {
-        let mut files = self.files.borrow_mut();
-        if let Some(file) = files.get_mut(&ino) {
+        let is_same = self.with_file(fs, ino, |file| {
             file.is_changed |= is_changed;
-            if file.used.changed() == file.seen {
-                return;
-            }
-            drop(files);
-            return self.fail(changed(ino));
+            let now = file.used.changed();
+            *file.seen.get_or_insert(now) == now
+        });
+        if !is_same {
+            self.fail(changed(ino));
         }
-        let used = fs.take(ino);
-        let seen = used.changed();
-        let touched = Touched {
-            used,
-            seen,
-            is_changed,
-        };
-        files.insert(ino, touched);
+    }
+
+    /// Keeps a file in use until the unit has ended.
+    fn with_file<T>(&self, fs: &Fs, ino: u64, look: impl FnOnce(&mut Touched) -> T) -> T {
+        let mut files = self.files.borrow_mut();
+        look(files.entry(ino).or_insert_with(|| Touched {
+            used: fs.take(ino),
+            seen: None,
+            is_changed: false,
+        }))
     }
 
     /// True when the unit has changed the file.
@@ -172,7 +173,7 @@ impl UnitState {
     /// Makes the unit's changes in the committed tree.
     fn apply(&self, meta: &mut Meta<'_, '_>) -> Result<(), Stop> {
         for (ino, file) in &*self.files.borrow() {
-            if file.used.changed() != file.seen {
+            if file.seen.is_some_and(|seen| seen != file.used.changed()) {
                 return Err(changed(*ino).into());
             }
         }
@@ -231,76 +232,6 @@ fn was_moved(base: Option<&[u8]>, now: Option<&[u8]>) -> bool {
     matches!((parent(base), parent(now)), (Some(base), Some(now)) if base != now)
 }
 
-/// The recovery unit of one operation: one of its own, or that of the application's unit.
-pub(crate) struct Step {
-    aru: Option<Aru>,
-    of: Option<(Rc<UnitState>, Permit)>,
-    /// The application's unit has changes whose items are not in its overlay yet.
-    is_partial: bool,
-}
-
-impl Step {
-    pub fn own(aru: Aru) -> Self {
-        Self {
-            aru: Some(aru),
-            of: None,
-            is_partial: false,
-        }
-    }
-
-    /// Waits until the unit's operation before has ended.
-    pub async fn of(unit: &Rc<UnitState>) -> Result<Self, FsError> {
-        unit.check()?;
-        let turn = unit.turn.acquire(1).await;
-        unit.check()?;
-        Ok(Self {
-            aru: unit.aru.take(),
-            of: Some((unit.clone(), turn)),
-            is_partial: false,
-        })
-    }
-
-    pub fn into_aru(mut self) -> Aru {
-        self.aru.take().expect("a step has its unit until it ends")
-    }
-
-    /// The operation's items are in the overlay.
-    pub fn complete(&mut self) {
-        self.is_partial = false;
-    }
-}
-
-impl Deref for Step {
-    type Target = Aru;
-
-    fn deref(&self) -> &Aru {
-        self.aru
-            .as_ref()
-            .expect("a step has its unit until it ends")
-    }
-}
-
-impl DerefMut for Step {
-    fn deref_mut(&mut self) -> &mut Aru {
-        self.is_partial = true;
-        self.aru
-            .as_mut()
-            .expect("a step has its unit until it ends")
-    }
-}
-
-impl Drop for Step {
-    fn drop(&mut self) {
-        let Some((unit, _)) = &self.of else { return };
-        if self.is_partial {
-            unit.fail(FsError::UnitEnded("one of its operations has failed"));
-        }
-        if unit.check_failed().is_ok() {
-            unit.aru.replace(self.aru.take());
-        }
-    }
-}
-
 impl Fs {
     /// Begins a unit. An empty one costs little.
     ///
@@ -352,13 +283,6 @@ impl Fs {
         units.open().any(|unit| unit.holds_entry(first, last))
     }
 
-    /// A file that has lost its last name in the unit is deleted when the unit has ended.
-    pub(crate) fn keep_in_use(&self, ino: u64) {
-        if let Some(unit) = self.unit() {
-            unit.touch(&self.committed(), ino, false);
-        }
-    }
-
     /// Takes the changes of an operation of `unit`, whose step it was.
     pub(crate) async fn take_edit(
         &self,
@@ -368,6 +292,10 @@ impl Fs {
     ) -> Result<(), FsError> {
         unit.check_failed()?;
         self.take_inos(edit.next_ino);
+        // A file without a name that the unit has changed, or has taken the last name, is deleted behind the unit.
+        let fs = self.committed();
+        let inodes = edit.items.keys().filter(|key| key.kind == item::INODE);
+        inodes.for_each(|key| unit.with_file(&fs, key.ino, |_| ()));
         let more = unit.overlay.borrow_mut().take(edit);
         let all: u64 = self
             .units()
@@ -435,19 +363,6 @@ impl Unit {
         self.state.holds(ino)
     }
 
-    /// Memory that it holds, in bytes.
-    pub fn memory_bytes(&self) -> u64 {
-        self.state.memory.get()
-    }
-
-    /// Checks that the unit takes operations, and so may still take effect.
-    ///
-    /// # Errors
-    /// Why it does not.
-    pub fn check(&self) -> Result<(), FsError> {
-        self.state.check()
-    }
-
     /// Ends the unit: all of it is there for everybody from then on, and durable with [`tonearm_disk::Disk::wait_durable`]
     /// of the result.
     ///
@@ -486,10 +401,8 @@ impl Unit {
         // files in one order.
         let files: Vec<(u64, bool)> = {
             let files = state.files.borrow();
-            files
-                .iter()
-                .map(|(ino, file)| (*ino, file.is_changed))
-                .collect()
+            let used = files.iter().filter(|(_, file)| file.seen.is_some());
+            used.map(|(ino, file)| (*ino, file.is_changed)).collect()
         };
         let mut permits = Vec::with_capacity(files.len());
         for (ino, is_changed) in files {

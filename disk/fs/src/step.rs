@@ -1,0 +1,78 @@
+//! The recovery unit of one operation.
+
+use crate::error::FsError;
+use crate::unit::UnitState;
+use std::ops::{Deref, DerefMut};
+use std::rc::Rc;
+use tonearm_disk::Aru;
+use tonearm_rt::Permit;
+
+/// The recovery unit of one operation: one of its own, or that of the application's unit.
+pub(crate) struct Step {
+    aru: Option<Aru>,
+    of: Option<(Rc<UnitState>, Permit)>,
+    /// The application's unit has changes whose items are not in its overlay yet.
+    is_partial: bool,
+}
+
+impl Step {
+    pub fn own(aru: Aru) -> Self {
+        Self {
+            aru: Some(aru),
+            of: None,
+            is_partial: false,
+        }
+    }
+
+    /// Waits until the unit's operation before has ended.
+    pub async fn of(unit: &Rc<UnitState>) -> Result<Self, FsError> {
+        unit.check()?;
+        let turn = unit.turn.acquire(1).await;
+        unit.check()?;
+        Ok(Self {
+            aru: unit.aru.take(),
+            of: Some((unit.clone(), turn)),
+            is_partial: false,
+        })
+    }
+
+    pub fn into_aru(mut self) -> Aru {
+        self.aru.take().expect("a step has its unit until it ends")
+    }
+
+    /// The operation's items are in the overlay.
+    pub fn complete(&mut self) {
+        self.is_partial = false;
+    }
+}
+
+impl Deref for Step {
+    type Target = Aru;
+
+    fn deref(&self) -> &Aru {
+        self.aru
+            .as_ref()
+            .expect("a step has its unit until it ends")
+    }
+}
+
+impl DerefMut for Step {
+    fn deref_mut(&mut self) -> &mut Aru {
+        self.is_partial = true;
+        self.aru
+            .as_mut()
+            .expect("a step has its unit until it ends")
+    }
+}
+
+impl Drop for Step {
+    fn drop(&mut self) {
+        let Some((unit, _)) = &self.of else { return };
+        if self.is_partial {
+            unit.fail(FsError::UnitEnded("one of its operations has failed"));
+        }
+        if unit.check_failed().is_ok() {
+            unit.aru.replace(self.aru.take());
+        }
+    }
+}
