@@ -416,7 +416,7 @@ impl Fs {
                     taken.put(meta, ino, &mut inode)?;
                     meta.put_inode(ino, &inode)
                 });
-                ended.await?;
+                self.note(ino, ended.await?.1);
             }
             at = to;
         }
@@ -469,7 +469,7 @@ impl Fs {
                 0 => Ok(()),
                 count => meta.cut(ino, first, stop, count),
             });
-            ended.await?;
+            self.note(ino, ended.await?.1);
             if stop >= whole.end {
                 return Ok(());
             }

@@ -11,7 +11,9 @@ use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::Nanos;
 use tonearm_disk::{TreePages, TreeStop};
-use tonearm_fs::{Fs, FsError, Inode, Key, New, Piece, ROOT_INO, Rename, SetAttr, Tree as FsTree};
+use tonearm_fs::{
+    Allocate, Fs, FsError, Inode, Key, New, Piece, ROOT_INO, Rename, SetAttr, Tree as FsTree,
+};
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
 use tonearm_sim::trees::{File, Node, SPACE, Step, Tree, dump, sound, time};
@@ -290,6 +292,30 @@ fn a_large_file_without_a_name_is_cut_off_and_deleted() {
             assert_eq!((report.inodes, report.orphans, report.blocks), (1, 0, 0));
         });
     }
+}
+
+/// A hole that begins within a block is a commit of its own, also at the time of the last change: a sync waits for it. Seed 927 of
+/// the campaign had found one that did not.
+#[test]
+fn a_sync_waits_for_a_hole_that_begins_within_a_block() {
+    let image = store(Layout::Overwrite, 4 << 20);
+    image.run(1, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let now = time(&rt)();
+        let fs = Fs::open(&disk, &rt, move || now).await.unwrap();
+        let ino = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
+        fs.open_handle(ino);
+        fs.write(ino, 0, &[1; 8192]).await.unwrap();
+        let (sync, own) = (fs.clone(), fs.clone());
+        // The first sync begins a write of the log, which the hole is too late for.
+        let synced = rt.spawn(async move { sync.sync(Some(ino)).await });
+        rt.sleep(Nanos(1000)).await;
+        fs.allocate(ino, 100, 200, Allocate::Punch).await.unwrap();
+        let hole = disk.marks().appended;
+        own.sync(Some(ino)).await.unwrap();
+        assert!(disk.marks().durable >= hole);
+        synced.await.unwrap();
+    });
 }
 
 /// A file that loses its last name while an operation uses it, and no handle, is deleted when the operation ends.
