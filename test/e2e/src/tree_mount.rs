@@ -32,6 +32,13 @@ impl TreeMount {
         Self::start(bench, &[]).unwrap_or_else(|ran| panic!("not mounted: {ran:?}"))
     }
 
+    /// As [`TreeMount::new`], with mount options.
+    #[track_caller]
+    pub fn with_options(bench: &Bench, options: &str) -> Self {
+        let mounted = Self::start(bench, &["-o", options]);
+        mounted.unwrap_or_else(|ran| panic!("not mounted: {ran:?}"))
+    }
+
     /// The mount of a server that was started otherwise.
     pub fn of(server: Server, place: PathBuf) -> Self {
         Self {

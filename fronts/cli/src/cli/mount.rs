@@ -18,9 +18,10 @@ Examples:
   mount -t fuse.tonearm /srv/disk.tonearm /mnt -o allow_other
         by mount(8) and fstab, once /sbin/mount.fuse.tonearm is a link to tonearm
 
-Every operation (a write of up to 1 MiB, a rename, a truncation) is there after a crash as a whole or
-not at all, in order. fsync makes it durable; without fsync it is durable within --max-delay, here
-1s by default. There is no fsck. After kill -9, run the same command again: the dead mount is
+Every operation (a rename, a truncation, a write as the kernel sends it) is there after a crash as a
+whole or not at all, in order. With -o direct_io the kernel splits no write of up to 1 MiB, which
+databases without a journal of pages need; otherwise it may. fsync makes it durable; without fsync it
+is durable within --max-delay, here 1s by default. There is no fsck. After kill -9, run the same command again: the dead mount is
 detached, and the store recovers. Without root it needs fusermount3 (package fuse3).")]
 pub struct Mount {
     /// The store's primary file or block device
@@ -40,7 +41,8 @@ pub struct Mount {
 /// Options of a mount.
 #[derive(Args, Debug)]
 pub struct MountArgs {
-    /// Mount options with commas between them: ro, allow_other, noatime, suid, dev, noexec, sync, fsname=NAME ...
+    /// Mount options with commas between them: ro, allow_other, noatime, suid, dev, noexec, sync,
+    /// direct_io, fsname=NAME ...
     #[arg(short = 'o', value_name = "OPTIONS")]
     pub options: Vec<String>,
 }

@@ -73,7 +73,7 @@ pub struct Hosting {
     #[arg(long, value_enum, default_value_t = AckMode::Flush)]
     pub ack: AckMode,
     /// Make everything durable this long after it was answered, also without a flush of the client, such as 50ms or 1s
-    /// [default: no bound]. Misses are counted and reported
+    /// [default: no bound; 1s with a mount]. Misses are counted and reported
     #[arg(long, value_name = "TIME", value_parser = span::parse_short)]
     pub max_delay: Option<Duration>,
     /// Make a checkpoint this often, such as 10m (see `tonearm checkpoint`) [default: never]

@@ -136,10 +136,7 @@ fn survives_kills(name: &str, initialise: &[&str]) {
     }
     let rounds = kill_rounds(ROUNDS);
     let bench = Bench::created(&["--size", "2GiB", "--log-size", "64MiB", "--no-volume"]);
-    let mount = || {
-        let mounted = TreeMount::start(&bench, &["-o", "allow_other,direct_io"]);
-        mounted.unwrap_or_else(|ran| panic!("not mounted: {ran:?}"))
-    };
+    let mount = || TreeMount::with_options(&bench, "allow_other,direct_io");
     let mut mounted = mount();
     let mut postgres = Postgres::new(&bench, mounted.path("data"));
     let place = bench.path("postgres");

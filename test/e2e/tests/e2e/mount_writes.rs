@@ -201,8 +201,7 @@ fn the_kernel_splits_a_write_from_memory_that_is_partly_mapped_except_with_direc
     }
     let bench = Bench::created(&["--size", "256MiB", "--log-size", "16MiB", "--no-volume"]);
     for (options, requests) in [("rw", 2), ("direct_io", 1)] {
-        let mounted = TreeMount::start(&bench, &["-o", options]);
-        let mount = mounted.unwrap_or_else(|ran| panic!("not mounted: {ran:?}"));
+        let mount = TreeMount::with_options(&bench, options);
         std::fs::write(mount.path("file"), [1; 16384]).expect("written");
         let before = writes(&bench);
         bench.tool(
@@ -220,8 +219,7 @@ fn direct_io_splits_no_write_within_a_mebibyte_and_files_can_be_mapped() {
         return skipped("the mounted file system", &why);
     }
     let bench = Bench::created(&["--size", "256MiB", "--log-size", "16MiB", "--no-volume"]);
-    let mounted = TreeMount::start(&bench, &["-o", "direct_io"]);
-    let mount = mounted.unwrap_or_else(|ran| panic!("not mounted: {ran:?}"));
+    let mount = TreeMount::with_options(&bench, "direct_io");
     let path = mount.path("file");
     let file = Cache::Page.open(&path).expect("a file");
     file.write_all_at(&vec![1; 2 * MIB as usize], 0)

@@ -36,8 +36,7 @@ fn bench(size: &str, log: &str) -> Option<Bench> {
 /// Mounts for all users, with devices and set-user-id programs.
 #[track_caller]
 fn mounted(bench: &Bench) -> TreeMount {
-    let options = ["-o", "allow_other,suid,dev"];
-    TreeMount::start(bench, &options).unwrap_or_else(|ran| panic!("not mounted: {ran:?}"))
+    TreeMount::with_options(bench, "allow_other,suid,dev")
 }
 
 /// Unmounts, and checks that nothing is wrong.
