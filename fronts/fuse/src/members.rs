@@ -70,13 +70,18 @@ impl Members {
     /// The unit has ended. If `left` its processes may go on, and do not know that.
     pub fn end(&self, unit: u64, left: bool) {
         let mut known = self.known();
-        known.roots.retain(|_, of| *of != unit);
+        let roots: Vec<u32> = known
+            .roots
+            .extract_if(.., |_, of| *of == unit)
+            .map(|((process, _), _)| process)
+            .collect();
         let of_it = known.found.extract_if(.., |_, of| *of == Some(unit));
         let of_it: Vec<Process> = of_it.map(|(process, _)| process).collect();
         if left {
-            known
-                .left
-                .extend(of_it.into_iter().map(|process| (process, unit)));
+            // The process that has begun the unit knows its end, with all its threads.
+            let knows = |thread: u32| process_of(thread).is_none_or(|of| roots.contains(&of));
+            let others = of_it.into_iter().filter(|(thread, _)| !knows(*thread));
+            known.left.extend(others.map(|process| (process, unit)));
         }
         known.left.retain(|process, _| is_there(*process));
         while known.left.len() > KNOWN_MAX {
@@ -164,11 +169,11 @@ mod tests {
         assert_eq!((of(child.id()), of(1), of(0)), (Some(7), None, None));
         // Its child goes on behind an aborted unit, and is not taken for another process.
         members.end(7, true);
-        assert_eq!(of(child.id()), Some(7));
+        assert_eq!((of(child.id()), of(thread)), (Some(7), None));
         child.kill().expect("kill");
         child.wait().expect("wait");
         members.end(8, false);
-        assert!(!members.active.load(Ordering::Acquire) || of(id()) == Some(7));
+        assert!(!members.active.load(Ordering::Acquire));
         assert!(!members.begin(u32::MAX, 9));
     }
 }
