@@ -1,6 +1,6 @@
 //! A POSIX file system on the disk. Each operation is one recovery unit. Its whole metadata is one tree.
 //!
-//! The tree ([`tree`]) has inodes, entries of directories, extents and extended attributes as items. The content of a file is
+//! The tree (`tree.rs`) has inodes, entries of directories, extents and extended attributes as items. The content of a file is
 //! blocks of one list, whose order guides where they are placed (Grimm, Hsieh, Kaashoek, de Jonge, "Atomic Recovery Units",
 //! 5.1). There is no journal, and nothing to mend after a crash: a unit is there as a whole or not at all.
 
