@@ -34,7 +34,8 @@ pub(crate) struct Units {
 
 /// An open unit.
 struct Open {
-    unit: Rc<Unit>,
+    /// `None` once it was open for too long.
+    unit: Option<Rc<Unit>>,
     /// The handle on which it was begun.
     handle: u64,
     uid: u32,
@@ -97,8 +98,8 @@ impl Units {
             return Ok(Place::Committed);
         };
         let open = self.open.borrow();
-        let found = open.get(&unit).map(|open| Place::Unit(open.unit.clone()));
-        found.ok_or_else(ended)
+        let found = open.get(&unit).and_then(|open| open.unit.clone());
+        found.map(Place::Unit).ok_or_else(ended)
     }
 
     /// Notes a handle that a process of the unit `member` opens.
@@ -146,7 +147,7 @@ impl Units {
         let life = Nanos(life_s.saturating_mul(1_000_000_000));
         let until = Nanos(self.rt.now().0.saturating_add(life.0));
         let open = Open {
-            unit,
+            unit: Some(unit),
             handle,
             uid,
             until,
@@ -161,6 +162,7 @@ impl Units {
     /// Makes a handle of a regular file belong to a unit.
     pub fn enlist(&self, handle: u64, unit: u64, uid: u32) -> Result<(), FsError> {
         match self.open.borrow().get(&unit) {
+            Some(open) if open.unit.is_none() => return Err(ended()),
             Some(open) if open.uid == uid || uid == 0 => {}
             _ => return Err(FsError::NotFound),
         }
@@ -180,7 +182,7 @@ impl Units {
     /// The unit that was begun on a handle.
     pub fn find(&self, handle: u64) -> Result<Rc<Unit>, FsError> {
         let number = self.begun_on(handle).ok_or_else(ended)?;
-        Ok(self.open.borrow()[&number].unit.clone())
+        self.open.borrow()[&number].unit.clone().ok_or_else(ended)
     }
 
     /// Takes the unit that was begun on a handle, to end it. Its processes belong to it no more.
@@ -199,7 +201,7 @@ impl Units {
     /// Takes all units, to abort them.
     pub fn take_all(&self) -> Vec<Rc<Unit>> {
         let open = self.open.take();
-        open.into_values().map(|open| open.unit).collect()
+        open.into_values().filter_map(|open| open.unit).collect()
     }
 
     fn begun_on(&self, handle: u64) -> Option<u64> {
@@ -209,13 +211,17 @@ impl Units {
     }
 
     fn take(&self, unit: u64) -> Option<Rc<Unit>> {
-        Some(self.open.borrow_mut().remove(&unit)?.unit)
+        self.open.borrow_mut().remove(&unit)?.unit
     }
 
     /// Aborts units that are open for too long. Their processes get errors until the descriptor is closed.
     async fn watch(self: Rc<Self>) {
         loop {
-            let until = self.open.borrow().values().map(|open| open.until).min();
+            let until = {
+                let open = self.open.borrow();
+                let units = open.values().filter(|open| open.unit.is_some());
+                units.map(|open| open.until).min()
+            };
             let Some(until) = until else {
                 self.watched.set(false);
                 return;
@@ -225,7 +231,12 @@ impl Units {
                 self.rt.sleep(until.since(now)).await;
                 continue;
             }
-            self.open.borrow_mut().retain(|_, open| open.until > now);
+            let aborted: Vec<Option<Rc<Unit>>> = {
+                let mut open = self.open.borrow_mut();
+                let late = open.values_mut().filter(|open| open.until <= now);
+                late.map(|open| open.unit.take()).collect()
+            };
+            drop(aborted);
         }
     }
 }

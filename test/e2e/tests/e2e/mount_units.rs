@@ -237,6 +237,23 @@ fn a_unit_may_be_open_for_a_time() {
     );
     assert!(!root.join("a").exists() && !root.join("b").exists());
     assert_eq!(run(root, "echo 1 > a").0, Some(0));
+    // Once the descriptor is closed, the process is like others again.
+    let script = "import fcntl, os, struct, time\n\
+                  unit = os.open('.', os.O_RDONLY)\n\
+                  fcntl.ioctl(unit, 0xc008e701, struct.pack('=Q', 1))\n\
+                  time.sleep(2)\n\
+                  try:\n    open('late', 'w')\n    raise SystemExit('it was open for too long')\n\
+                  except OSError: pass\n\
+                  os.close(unit)\n\
+                  time.sleep(.2)\n\
+                  open('behind', 'w').close()\n";
+    let ran = tool(root, "python3").args(["-c", script]).output();
+    let ran = ran.expect("it runs");
+    assert!(
+        ran.status.success(),
+        "{}",
+        String::from_utf8_lossy(&ran.stderr)
+    );
     mount.unmount();
     bench.ok(&["check", "s.tn"]);
 }
