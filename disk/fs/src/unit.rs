@@ -397,8 +397,8 @@ impl Unit {
     async fn try_commit(&self) -> Result<Lsn, FsError> {
         let (state, fs) = (&self.state, self.fs.committed());
         state.check_failed()?;
-        // The content stays as it is until the commit. Whoever has it alone also relies on where its blocks are. All units take
-        // files in one order.
+        // No other operation changes the content until the commit. An operation that has a file alone also relies on where the
+        // file's blocks are. All units take files in one order, so that two of them do not wait for each other.
         let files: Vec<(u64, bool)> = {
             let files = state.files.borrow();
             let used = files.iter().filter(|(_, file)| file.seen.is_some());

@@ -62,8 +62,8 @@ impl FuseServer {
         self.0.fs.unit_counts()
     }
 
-    /// Takes no more requests, aborts open units, and waits until those under way are answered. Later ones get an error. False when some still
-    /// go on after `grace`; the end of the store ends them.
+    /// Takes no more requests, aborts open units, and waits until the requests under way are answered. Later requests get an
+    /// error. False when some still go on after `grace`; the end of the store ends them.
     pub async fn shut_down(&self, grace: Nanos) -> bool {
         self.0.stopping.set(true);
         self.0.waker.wake();
@@ -208,7 +208,7 @@ impl FuseServer {
     fn abort(&self, unit: &Unit) {
         let files = unit.changed();
         unit.abort();
-        // As above.
+        // Without the thread that takes it the mount has ended.
         let _ = self.0.notices.send(Notice {
             files,
             ..Notice::default()

@@ -13,7 +13,7 @@ Examples:
   tonearm exec --atomic --on /mnt -- rsync -a --delete new/ /mnt/site/
         readers see the old site, then the new one
   until tonearm exec --atomic --on /mnt -- ./step; [ $? -ne 75 ]; do :; done
-        again as long as somebody else changes the same files meanwhile
+        again as long as others change the same files meanwhile
 
 What COMMAND and its descendants change on the mounted store is one unit. They see it at once. Others see
 nothing of it until COMMAND has exited with 0 and all its descendants have ended; then all of it is there,
