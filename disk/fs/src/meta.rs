@@ -140,10 +140,13 @@ impl<'a, 'b> Meta<'a, 'b> {
 
     /// Removes all items of an inode, which has no blocks any more.
     pub fn remove_inode(&mut self, ino: u64) -> Result<(), Stop> {
-        while let Some((key, _)) = self.items.next(first_key(ino))? {
-            if key.ino != ino {
-                break;
-            }
+        let mut keys = Vec::new();
+        self.items.scan(first_key(ino), |key, _| {
+            let is_own = key.ino == ino;
+            keys.extend(is_own.then_some(key));
+            is_own
+        })?;
+        for key in keys {
             self.items.remove(key)?;
         }
         self.add(Number::Inodes, -1)?;

@@ -171,16 +171,6 @@ impl<'a, 'b> Items<'a, 'b> {
         Ok(was)
     }
 
-    /// The first item whose key is `from` or greater.
-    pub fn next(&mut self, from: Key) -> Result<Option<(Key, Vec<u8>)>, Stop> {
-        let mut found = None;
-        self.scan(from, |key, value| {
-            found = Some((key, value.to_vec()));
-            false
-        })?;
-        Ok(found)
-    }
-
     /// The last item whose key is `from` or smaller.
     pub fn previous(&mut self, mut from: Key) -> Result<Option<(Key, Vec<u8>)>, Stop> {
         loop {

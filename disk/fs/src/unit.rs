@@ -274,7 +274,7 @@ impl Fs {
     /// True when an open unit has changed what a name stands for.
     pub fn is_name_held(&self, dir: u64, name: &[u8]) -> bool {
         let units = self.units().borrow();
-        if units.open.is_empty() {
+        if units.open().next().is_none() {
             return false;
         }
         let places = places(self.hash_key(), name);
