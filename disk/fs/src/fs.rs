@@ -11,6 +11,7 @@
 
 use crate::error::FsError;
 use crate::meta::{Meta, Naming, Number, Stop};
+use crate::orphans::Deletion;
 use crate::overlay::Edit;
 use crate::step::Step;
 use crate::tree;
@@ -72,6 +73,7 @@ struct State {
     units: RefCell<Units>,
     /// Inodes below this number belong to units that are open or have been.
     taken: Cell<u64>,
+    deletion: Cell<Deletion>,
 }
 
 /// The state of a file that is in use.
@@ -160,6 +162,7 @@ impl Fs {
             files: RefCell::default(),
             units: RefCell::default(),
             taken: Cell::new(0),
+            deletion: Cell::default(),
         };
         let fs = Self(Rc::new(state), None);
         if !disk.engine().options().read_only {
@@ -176,6 +179,15 @@ impl Fs {
     /// The store below.
     pub fn disk(&self) -> &Disk {
         &self.0.disk
+    }
+
+    /// Sets how the blocks of deleted files are freed: with their list, unless it is set.
+    pub fn set_deletion(&self, how: Deletion) {
+        self.0.deletion.set(how);
+    }
+
+    pub(crate) fn deletion(&self) -> Deletion {
+        self.0.deletion.get()
     }
 
     pub(crate) fn rt(&self) -> &Rt {

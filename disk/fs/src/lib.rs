@@ -24,6 +24,7 @@ pub use data::{Allocate, Seek};
 pub use error::FsError;
 pub use fs::{Attr, Fs, Space};
 pub use names::{Listed, New, Rename};
+pub use orphans::Deletion;
 pub use tonearm_disk::Piece;
 pub use tonearm_format::{Inode, ROOT_INO, Time};
 pub use tree::{

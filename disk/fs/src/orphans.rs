@@ -15,6 +15,16 @@ const BLOCKS_MAX: u64 = 1024;
 const OP_BYTES: u64 = 256;
 const MEMORY_SHARE: u64 = 4;
 
+/// How the blocks of a deleted file are freed (ARU 5.3, Figure 5). Both ways free all of them in the unit of the deletion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Deletion {
+    /// With the list of the file, by one operation.
+    #[default]
+    List,
+    /// One by one, in the order of the file. Then the empty list is deleted.
+    Blocks,
+}
+
 impl Fs {
     /// Most blocks that one unit takes or frees.
     pub(crate) fn unit_blocks_max(&self) -> u64 {
@@ -52,7 +62,7 @@ impl Freed {
             return Ok(None);
         }
         let (list, blocks) = (inode.list, inode.blocks);
-        match delete_list(unit, list).await? {
+        match delete_list(fs, unit, ino, list).await? {
             true => Ok(Some(Self { ino, list, blocks })),
             false => Ok(None),
         }
@@ -70,9 +80,17 @@ impl Freed {
 }
 
 /// Adds the deletion of a file's list, if it has one, to the unit. False when another operation has just deleted it.
-async fn delete_list(unit: &mut Step, list: u64) -> Result<bool, FsError> {
+async fn delete_list(fs: &Fs, unit: &mut Step, ino: u64, list: u64) -> Result<bool, FsError> {
     if list == 0 {
         return Ok(true);
+    }
+    if fs.deletion() == Deletion::Blocks {
+        for block in fs.look(|meta| meta.all_blocks(ino)).await? {
+            match unit.delete_block(BlockId(block)).await {
+                Err(DiskError::NoBlock(_)) => return Ok(false),
+                deleted => deleted?,
+            }
+        }
     }
     match unit.delete_list(ListId(list)).await {
         Err(DiskError::NoList(_)) => Ok(false),
@@ -163,7 +181,7 @@ impl Fs {
                 continue;
             }
             let mut unit = self.step().await?;
-            if !delete_list(&mut unit, inode.list).await? {
+            if !delete_list(self, &mut unit, ino, inode.list).await? {
                 if std::mem::replace(&mut is_missing, true) {
                     return Err(damaged("the list of a file is not there"));
                 }
@@ -240,6 +258,16 @@ impl Fs {
 }
 
 impl Meta<'_, '_> {
+    /// The blocks of a file, in its order.
+    fn all_blocks(&mut self, ino: u64) -> Result<Vec<u64>, Stop> {
+        let mut blocks = Vec::new();
+        self.extents(ino, 0, |_, extent| {
+            blocks.extend(extent.block..extent.block + u64::from(extent.count));
+            true
+        })?;
+        Ok(blocks)
+    }
+
     /// The last `most` blocks of a file, none before block `first` of it: the first one's place, and where they are.
     pub(crate) fn last_blocks(
         &mut self,

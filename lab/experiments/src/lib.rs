@@ -15,7 +15,6 @@ pub mod svg;
 
 pub use experiment::{Context, Drives, Effort, Experiment, LabError, Outcome, Random, Run};
 pub use experiments::{EXPERIMENTS, find};
-pub use harness::{Brackets, Client, Deletion};
 pub use report::{
     Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Report, Style, Table, Verdict,
     number,

@@ -9,12 +9,12 @@ mod in_place;
 mod in_place_files;
 mod layouts;
 mod load;
+mod machine;
 mod mimic_log;
 mod profiling;
 mod requests;
 mod rig;
 mod sequential;
-mod small_files;
 #[cfg(feature = "sqlite")]
 mod sqlite_load;
 mod store;
@@ -36,12 +36,12 @@ pub use layouts::{
     normalised_table, oltp, paper_drive, scattered, service_ms, steady, steady_by, updates, within,
 };
 pub use load::{Arrivals, Load, Processes};
+pub use machine::{Machine, Meter, Spent as DriveSpent};
 pub use mimic_log::{Lost, Writes, write_log};
 pub use profiling::{LATE_MS, one_size, paper_grid, profile, region, skip_response};
 pub use requests::Requests;
 pub use rig::Rig;
 pub use sequential::{group_commit, journal, sequential};
-pub use small_files::{Brackets, Client, Deletion};
 #[cfg(feature = "sqlite")]
 pub use sqlite_load::{Session, Spent, Transaction};
 pub use store::{STRIPE_BYTES, SimStore, StoreShape};

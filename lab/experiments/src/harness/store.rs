@@ -212,12 +212,33 @@ impl SimStore {
             let device = RawDevice::new(&rt, id, bytes, SECTOR, &format!("drive {index}"));
             Rc::new(Counted::new(Rc::new(device)))
         });
-        let store = Self {
+        Self::write(Self {
             drives: drives.collect(),
             rt,
             planned,
             memory_bytes: shape.memory_bytes,
-        };
+        })
+    }
+
+    /// Creates a store of one drive on `drive`, a part of a drive of the world of `rt`.
+    ///
+    /// # Errors
+    /// The error of the engine.
+    pub fn create_on(
+        shape: &StoreShape<'_>,
+        rt: &Rt,
+        drive: Rc<dyn Device>,
+    ) -> Result<Self, DiskError> {
+        Self::write(Self {
+            drives: vec![Rc::new(Counted::new(drive))],
+            rt: rt.clone(),
+            planned: shape.plan()?,
+            memory_bytes: shape.memory_bytes,
+        })
+    }
+
+    /// Writes what a new store has.
+    fn write(store: Self) -> Result<Self, DiskError> {
         let members: Vec<NewMember> = store
             .members()
             .into_iter()

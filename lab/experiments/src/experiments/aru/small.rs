@@ -1,0 +1,214 @@
+//! Figure 5: small files.
+
+use super::programs::{Phase, SMALL, Small};
+use super::runs::Spread;
+use super::setup::{NEW, NEW_DELETE, OLD, System, run_small};
+use crate::experiment::{Context, Outcome};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
+use tonearm_drive_file::DriveFile;
+
+/// Programs side by side.
+const PROGRAMS: usize = 8;
+
+/// A system under so many programs.
+struct Way {
+    name: &'static str,
+    system: System,
+    programs: usize,
+}
+
+/// The programs of the paper ran alone. Two units are open at a time only if there are several.
+const WAYS: [Way; 6] = [
+    way("old", OLD, PROGRAMS),
+    way("new", NEW, PROGRAMS),
+    way("new, delete", NEW_DELETE, PROGRAMS),
+    way("old or new, one program", NEW, 1),
+    way("new, delete, one program", NEW_DELETE, 1),
+    way("Minix, one program", System::Minix, 1),
+];
+/// Their places above.
+const OLD_AT: usize = 0;
+const NEW_AT: usize = 1;
+const NEW_DELETE_AT: usize = 2;
+const ALONE_AT: usize = 4;
+const MINIX_AT: usize = 5;
+
+const fn way(name: &'static str, system: System, programs: usize) -> Way {
+    Way {
+        name,
+        system,
+        programs,
+    }
+}
+
+/// The loads of ARU 5.2.
+const LOADS: [(&str, Small); 2] = [
+    (
+        "1 KB",
+        Small {
+            files: 10_000,
+            bytes: 1 << 10,
+        },
+    ),
+    (
+        "10 KB",
+        Small {
+            files: 1_000,
+            bytes: 10 << 10,
+        },
+    ),
+];
+
+/// Runs Figure 5.
+pub fn small_files(
+    context: &Context<'_>,
+    drive: &DriveFile,
+    bandwidth: [f64; 2],
+    outcome: &mut Outcome,
+) {
+    let runs = context.count(10, 2);
+    let mut cases = Vec::new();
+    for load in 0..LOADS.len() {
+        for way in 0..WAYS.len() {
+            cases.extend((0..runs).map(|run| (load, way, run)));
+        }
+    }
+    let results = context.map(&cases, |(load, way, run)| {
+        let way = &WAYS[*way];
+        let side = (1, way.programs);
+        run_small(drive, context.seed(*run), way.system, side, LOADS[*load].1).expect("small files")
+    });
+    let mut table = Table::new(&[
+        "phase",
+        "files",
+        "way",
+        "files/s",
+        "spread, %",
+        "content, % of bandwidth",
+        "drive busy, %",
+        "processor busy, %",
+        "requests not near the one before, %",
+        "log bytes for a file",
+    ]);
+    let mut lines = vec![Vec::new(); WAYS.len()];
+    let mut names = Vec::new();
+    for (of_load, (size, load)) in results.chunks(WAYS.len() * runs as usize).zip(LOADS) {
+        for (index, phase) in SMALL.iter().enumerate() {
+            names.push(format!("{phase}, {size}"));
+            for (way, of_way) in of_load.chunks(runs as usize).enumerate() {
+                let each = |value: &dyn Fn(&Phase) -> f64| {
+                    Spread::of(of_way.iter().map(|phases| value(&phases[index])))
+                };
+                let files = load.files as f64;
+                let rate = each(&|phase| files * 1e9 / phase.spent.time.0 as f64);
+                let full = bandwidth[usize::from(index == 1)];
+                lines[way].push((names.len() as f64, rate.mean));
+                table.row(vec![
+                    (*phase).into(),
+                    format!("{} of {size}", load.files),
+                    WAYS[way].name.into(),
+                    number(rate.mean),
+                    number(rate.percent),
+                    match index {
+                        2 => String::new(),
+                        _ => number(100.0 * rate.mean * load.bytes as f64 / full),
+                    },
+                    number(100.0 * each(&|phase| phase.spent.busy_share()).mean),
+                    number(100.0 * each(&|phase| phase.spent.host_share()).mean),
+                    number(100.0 * each(&|phase| phase.spent.jump_share()).mean),
+                    number(each(&|phase| phase.log_bytes as f64 / files).mean),
+                ]);
+            }
+        }
+    }
+    findings(&lines, outcome);
+    let lines = lines.into_iter().enumerate();
+    let panel = Panel {
+        title: drive.name.clone(),
+        x: Axis::of("", names),
+        y: Axis::linear("files, 1/s"),
+        lines: lines
+            .map(|(way, points)| Line::new(WAYS[way].name, Style::Dots, way, points))
+            .collect(),
+        legend: Legend::Outside,
+    };
+    outcome.figures.push(
+        Figure::plot(
+            "aru-small",
+            "Small files",
+            "Figure 5 of the paper.",
+            vec![panel],
+        )
+        .with(table),
+    );
+}
+
+/// The paper's percentages: how much slower than "old".
+struct Slower {
+    create: f64,
+    delete: f64,
+    delete_list: f64,
+}
+
+const PAPER: [Slower; 2] = [
+    Slower {
+        create: 7.2,
+        delete: 24.6,
+        delete_list: 20.5,
+    },
+    Slower {
+        create: 4.0,
+        delete: 25.5,
+        delete_list: 17.9,
+    },
+];
+
+/// `lines` has for each way the rates of all phases of each load.
+fn findings(lines: &[Vec<(f64, f64)>], outcome: &mut Outcome) {
+    for (load, ((size, _), paper)) in LOADS.iter().zip(PAPER).enumerate() {
+        let rate = |way: usize, phase: usize| lines[way][load * SMALL.len() + phase].1;
+        let slower =
+            |way: usize, phase: usize| 100.0 * (1.0 - rate(way, phase) / rate(OLD_AT, phase));
+        let against_old = |what: &str, percent: f64, paper: f64| {
+            Finding::shown(format!("{size} files, {what} than old"), percent, "%")
+                .paper(number(paper))
+                .bound(Bound::AtMost(paper))
+        };
+        outcome.findings.extend([
+            against_old(
+                "create and write: new, slower",
+                slower(NEW_AT, 0),
+                paper.create,
+            ),
+            Finding::shown(
+                format!("{size} files, read: new, slower than old"),
+                slower(NEW_AT, 1),
+                "%",
+            )
+            .paper("slightly faster")
+            .bound(Bound::AtMost(5.0)),
+            against_old("delete: new, slower", slower(NEW_AT, 2), paper.delete),
+            against_old(
+                "delete: new, delete, slower",
+                slower(NEW_DELETE_AT, 2),
+                paper.delete_list,
+            ),
+        ]);
+        let against_minix = |phase: usize| {
+            let what = SMALL[phase];
+            let times = rate(ALONE_AT, phase) / rate(MINIX_AT, phase);
+            Finding::shown(
+                format!("{size} files, {what}: times as fast as Minix, one program"),
+                times,
+                "",
+            )
+        };
+        outcome.findings.extend([
+            against_minix(0).bound(Bound::AtLeast(3.0)),
+            against_minix(1).bound(Bound::AtLeast(0.9)),
+            against_minix(2).because(
+                "Minix changes bitmaps, inodes and the directory in memory, and writes their blocks once, at the end of the phase.",
+            ),
+        ]);
+    }
+}

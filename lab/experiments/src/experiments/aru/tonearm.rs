@@ -1,0 +1,142 @@
+//! The file system of a store, `disk/fs`, as a file system under a load.
+
+use super::files::{Files, LoadError};
+use crate::harness::{Machine, SimStore};
+use tonearm_base::Nanos;
+use tonearm_disk::{Disk, OpenOptions};
+use tonearm_fs::{Deletion, Fs, New, Piece, ROOT_INO, Time};
+use tonearm_rt::{Permit, Rt, Semaphore};
+
+const FILE: New = New {
+    mode: 0o100_644,
+    uid: 1000,
+    gid: 1000,
+    rdev: 0,
+};
+const DIRECTORY: New = New {
+    mode: 0o040_755,
+    ..FILE
+};
+/// The time of day at time 0 of the world, in seconds.
+const START_S: i64 = 800_000_000;
+/// In this time memory is written home, and the cleaner has done its work.
+const SETTLED: Nanos = Nanos::from_secs(60);
+
+/// Nobody waits for the durability of an operation but the flush at the end of a phase, as in ARU 5.2. So the log may wait for
+/// more to write.
+const LINGER: Nanos = Nanos::from_millis(100);
+
+/// How operations become recovery units (ARU, Table 1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Units {
+    /// "old": an operation begins when the one before has ended, so that there is one unit at a time.
+    Sequential,
+    /// "new": each operation is a unit beside those of other programs.
+    Concurrent,
+}
+
+/// The file system of a store.
+#[derive(Clone)]
+pub struct Tonearm {
+    rt: Rt,
+    disk: Disk,
+    fs: Fs,
+    /// The turn of an operation, if there is one unit at a time.
+    turn: Option<Semaphore>,
+}
+
+impl Tonearm {
+    /// Opens the file system of a store of `machine`.
+    pub async fn open(
+        machine: &Machine,
+        store: &SimStore,
+        units: Units,
+        deletion: Deletion,
+    ) -> Result<Self, LoadError> {
+        let rt = machine.rt.clone();
+        let disk = store
+            .open_with(OpenOptions {
+                linger: LINGER,
+                ..OpenOptions::default()
+            })
+            .await?;
+        let clock = rt.clone();
+        let fs = Fs::open(&disk, &rt, move || {
+            let now = clock.now().0;
+            Time {
+                s: START_S + (now / 1_000_000_000) as i64,
+                ns: (now % 1_000_000_000) as u32,
+            }
+        });
+        let fs = fs.await?;
+        fs.set_deletion(deletion);
+        let turn = (units == Units::Sequential).then(|| Semaphore::new(&rt, 1));
+        Ok(Self { rt, disk, fs, turn })
+    }
+
+    /// Waits until the operation before has ended, if there is one unit at a time.
+    async fn turn(&self) -> Option<Permit> {
+        match &self.turn {
+            Some(turn) => Some(turn.acquire(1).await),
+            None => None,
+        }
+    }
+
+    /// Closes the store.
+    pub async fn close(self) -> Result<(), LoadError> {
+        Ok(self.disk.close().await?)
+    }
+}
+
+impl Files for Tonearm {
+    async fn make_directory(&self, name: &str) -> Result<u64, LoadError> {
+        let made = self.fs.make(ROOT_INO, name.as_bytes(), DIRECTORY).await?;
+        Ok(made.ino)
+    }
+
+    async fn make(&self, directory: u64, name: &str) -> Result<u64, LoadError> {
+        let _turn = self.turn().await;
+        Ok(self.fs.make(directory, name.as_bytes(), FILE).await?.ino)
+    }
+
+    async fn look_up(&self, directory: u64, name: &str) -> Result<u64, LoadError> {
+        let _turn = self.turn().await;
+        Ok(self.fs.look_up(directory, name.as_bytes()).await?.ino)
+    }
+
+    async fn delete(&self, directory: u64, name: &str) -> Result<(), LoadError> {
+        let _turn = self.turn().await;
+        Ok(self.fs.unlink(directory, name.as_bytes()).await?)
+    }
+
+    async fn write(&self, file: u64, offset: u64, data: &[u8]) -> Result<(), LoadError> {
+        let _turn = self.turn().await;
+        Ok(self.fs.write(file, offset, data).await?)
+    }
+
+    async fn read(&self, file: u64, offset: u64, len: u64) -> Result<Vec<u8>, LoadError> {
+        let _turn = self.turn().await;
+        let pieces = self.fs.read(file, offset, len).await?;
+        let mut data = Vec::with_capacity(len as usize);
+        for piece in pieces {
+            match piece {
+                Piece::Data(slice) => data.extend_from_slice(&slice),
+                Piece::Zero(bytes) => data.resize(data.len() + bytes, 0),
+            }
+        }
+        Ok(data)
+    }
+
+    async fn sync(&self) -> Result<(), LoadError> {
+        Ok(self.fs.sync(None).await?)
+    }
+
+    async fn settle(&self) -> Result<(), LoadError> {
+        self.rt.sleep(SETTLED).await;
+        Ok(())
+    }
+
+    fn log_bytes(&self) -> u64 {
+        self.disk.stats().log_bytes
+    }
+}
