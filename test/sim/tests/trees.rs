@@ -12,7 +12,8 @@ use std::task::Poll;
 use tonearm_base::Nanos;
 use tonearm_disk::{TreePages, TreeStop};
 use tonearm_fs::{
-    Allocate, Fs, FsError, Inode, Key, New, Piece, ROOT_INO, Rename, SetAttr, Tree as FsTree,
+    Allocate, Deletion, Fs, FsError, Inode, Key, New, Piece, ROOT_INO, Rename, SetAttr,
+    Tree as FsTree,
 };
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
@@ -232,6 +233,35 @@ fn a_large_file_is_cut_off_or_deleted_as_a_whole() {
     }
     println!("{before} before, {between} with a part of the blocks, {behind} behind");
     assert!(before > 3 && between > 5, "{before} {between}");
+}
+
+/// Block by block or with its list, a file is deleted in one unit, and all its blocks are free behind it.
+#[test]
+fn a_file_is_deleted_in_one_unit_in_either_way() {
+    for how in [Deletion::List, Deletion::Blocks] {
+        let mut image = store(Layout::Overwrite, SPACE);
+        image.run(1, move |_, rt: Rt, image: StoreImage| async move {
+            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+            let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+            fs.set_deletion(how);
+            let kept = fs.make(ROOT_INO, b"kept", FILE).await.unwrap();
+            fill(&fs, kept.ino, 3).await;
+            let attr = fs.make(ROOT_INO, b"with a hole", FILE).await.unwrap();
+            fill(&fs, attr.ino, 10).await;
+            fs.write(attr.ino, 30 * 4096, &[7; 8192]).await.unwrap();
+            assert_eq!(sound(&disk).await.unwrap().blocks, 15);
+            let before = disk.engine().marks().appended;
+            fs.unlink(ROOT_INO, b"with a hole").await.unwrap();
+            assert_eq!(disk.engine().marks().appended.0, before.0 + 1, "{how:?}");
+            assert_eq!(sound(&disk).await.unwrap().blocks, 3, "{how:?}");
+            // Also behind the last use of a file without a name.
+            fs.open_handle(kept.ino);
+            fs.unlink(ROOT_INO, b"kept").await.unwrap();
+            fs.close_handle(kept.ino);
+            rt.sleep(Nanos::from_secs(1)).await;
+            assert_eq!(sound(&disk).await.unwrap().blocks, 0, "{how:?}");
+        });
+    }
 }
 
 /// An open file without a name is cut off in several units. It stays an orphan, is deleted with its handle, or else by the next

@@ -36,7 +36,7 @@ pub use layouts::{
     normalised_table, oltp, paper_drive, scattered, service_ms, steady, steady_by, updates, within,
 };
 pub use load::{Arrivals, Load, Processes};
-pub use machine::{Machine, Meter, Spent as DriveSpent};
+pub use machine::{Host, Machine, Meter, Spent as DriveSpent};
 pub use mimic_log::{Lost, Writes, write_log};
 pub use profiling::{LATE_MS, one_size, paper_grid, profile, region, skip_response};
 pub use requests::Requests;

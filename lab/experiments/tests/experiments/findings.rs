@@ -223,6 +223,26 @@ fn a_store_creates_and_writes_files_faster_than_minix_in_place() {
 }
 
 #[test]
+fn programs_side_by_side_read_as_fast_as_one_in_the_order_of_the_writes() {
+    let report = quick("aru");
+    held(&report, "written in turn: read side by side");
+    held(
+        &report,
+        "written one program after the other: read side by side",
+    );
+    held(&report, "written in turn: read one program after the other");
+}
+
+#[test]
+fn two_file_systems_share_a_drive() {
+    let report = quick("aru");
+    for phase in ["create and write", "read", "delete"] {
+        held(&report, &format!("1 KB files, {phase}: two file systems"));
+        held(&report, &format!("10 KB files, {phase}: two file systems"));
+    }
+}
+
+#[test]
 fn concurrent_units_do_not_slow_a_large_file_down() {
     let report = quick("aru");
     for phase in ["write1", "read1", "write2", "read2", "read3"] {

@@ -2,7 +2,8 @@
 
 use super::files::{BLOCK, Files, LoadError};
 use crate::experiment::Random;
-use crate::harness::{DriveSpent, Machine};
+use crate::harness::{DriveSpent, Host, Machine, Meter};
+use std::rc::Rc;
 use tonearm_rt::JoinHandle;
 
 /// What a phase took.
@@ -38,6 +39,114 @@ pub const SMALL: [&str; 3] = ["create and write", "read", "delete"];
 /// The phases of Figure 6.
 pub const LARGE: [&str; 5] = ["write1", "read1", "write2", "read2", "read3"];
 
+/// In which order the programs do a phase.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// All programs at once, each with one operation after the other.
+    SideBySide,
+    /// One file of each program in turn. The next one begins when the file before is done.
+    Turns,
+    /// One program after the other.
+    OneByOne,
+}
+
+/// A program with a directory of its own.
+#[derive(Clone)]
+struct Program<F> {
+    system: F,
+    host: Rc<Host>,
+    directory: u64,
+    number: usize,
+    bytes: usize,
+}
+
+impl<F: Files> Program<F> {
+    /// Does phase `phase` of Figure 5 on one file.
+    async fn operate(&self, phase: usize, file: usize) -> Result<(), LoadError> {
+        let (system, host) = (&self.system, &self.host);
+        let name = format!("file{file:06}");
+        let data = content(self.number << 32 | file, self.bytes);
+        host.compute().await;
+        match phase {
+            0 => {
+                let file = system.make(self.directory, &name).await?;
+                host.compute().await;
+                system.write(file, 0, &data).await
+            }
+            1 => {
+                let file = system.look_up(self.directory, &name).await?;
+                host.compute().await;
+                same(&system.read(file, 0, self.bytes as u64).await?, &data)
+            }
+            _ => system.delete(self.directory, &name).await,
+        }
+    }
+}
+
+/// The programs of all file systems.
+async fn programs_of<F: Files>(
+    machine: &Machine,
+    systems: &[F],
+    programs: usize,
+    bytes: usize,
+) -> Result<Vec<Program<F>>, LoadError> {
+    let mut all = Vec::new();
+    for system in systems {
+        for number in 0..programs {
+            all.push(Program {
+                system: system.clone(),
+                host: machine.host.clone(),
+                directory: system.make_directory(&format!("program{number}")).await?,
+                number,
+                bytes,
+            });
+        }
+    }
+    settle(systems).await?;
+    Ok(all)
+}
+
+/// Does a phase on `each` files of each program, and waits until everything is on the medium.
+async fn run_phase<F: Files>(
+    machine: &Machine,
+    systems: &[F],
+    all: &[Program<F>],
+    (phase, each, order): (usize, usize, Order),
+) -> Result<Phase, LoadError> {
+    let measured = Measured::begin(machine, systems);
+    match order {
+        Order::SideBySide => {
+            let running = all.iter().map(|program| {
+                let program = program.clone();
+                machine.rt.spawn(async move {
+                    for file in 0..each {
+                        program.operate(phase, file).await?;
+                    }
+                    Ok(())
+                })
+            });
+            all_of(running.collect()).await?;
+        }
+        Order::Turns => {
+            for file in 0..each {
+                for program in all {
+                    program.operate(phase, file).await?;
+                }
+            }
+        }
+        Order::OneByOne => {
+            for program in all {
+                for file in 0..each {
+                    program.operate(phase, file).await?;
+                }
+            }
+        }
+    }
+    let phase = measured.end(systems).await?;
+    settle(systems).await?;
+    Ok(phase)
+}
+
 /// Runs the phases of Figure 5. Each file system has `programs` programs, which share its files, each in a directory of its
 /// own. Everything is on the medium at the end of a phase.
 pub async fn small<F: Files>(
@@ -47,49 +156,29 @@ pub async fn small<F: Files>(
     load: Small,
 ) -> Result<[Phase; 3], LoadError> {
     let each = load.files / (systems.len() * programs);
-    let mut all = Vec::new();
-    for system in systems {
-        for number in 0..programs {
-            let directory = system.make_directory(&format!("program{number}")).await?;
-            all.push((system.clone(), directory, number));
-        }
-    }
-    settle(systems).await?;
+    let all = programs_of(machine, systems, programs, load.bytes).await?;
     let mut phases = [Phase::default(); 3];
     for (index, phase) in phases.iter_mut().enumerate() {
-        let measured = Measured::begin(machine, systems);
-        let running = all.iter().map(|(system, directory, number)| {
-            let (system, directory, number) = (system.clone(), *directory, *number);
-            let host = machine.host.clone();
-            machine.rt.spawn(async move {
-                for file in 0..each {
-                    let name = format!("file{file:06}");
-                    let data = content(number << 32 | file, load.bytes);
-                    match index {
-                        0 => {
-                            host.compute().await;
-                            let file = system.make(directory, &name).await?;
-                            host.compute().await;
-                            system.write(file, 0, &data).await?;
-                        }
-                        1 => {
-                            host.compute().await;
-                            let file = system.look_up(directory, &name).await?;
-                            host.compute().await;
-                            same(&system.read(file, 0, load.bytes as u64).await?, &data)?;
-                        }
-                        _ => {
-                            host.compute().await;
-                            system.delete(directory, &name).await?;
-                        }
-                    }
-                }
-                Ok(())
-            })
-        });
-        all_of(running.collect()).await?;
-        *phase = measured.end(systems).await?;
-        settle(systems).await?;
+        let what = (index, each, Order::SideBySide);
+        *phase = run_phase(machine, systems, &all, what).await?;
+    }
+    Ok(phases)
+}
+
+/// Creates and writes files in one order, and reads them in each of `reads`.
+pub async fn orders<F: Files>(
+    machine: &Machine,
+    system: &F,
+    (programs, load): (usize, Small),
+    writes: Order,
+    reads: &[Order],
+) -> Result<Vec<Phase>, LoadError> {
+    let (systems, each) = (std::slice::from_ref(system), load.files / programs);
+    let all = programs_of(machine, systems, programs, load.bytes).await?;
+    run_phase(machine, systems, &all, (0, each, writes)).await?;
+    let mut phases = Vec::new();
+    for order in reads {
+        phases.push(run_phase(machine, systems, &all, (1, each, *order)).await?);
     }
     Ok(phases)
 }
@@ -148,7 +237,7 @@ pub async fn large<F: Files>(
 
 /// A phase under way.
 struct Measured {
-    meter: crate::harness::Meter,
+    meter: Meter,
     log_bytes: u64,
 }
 
