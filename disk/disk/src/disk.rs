@@ -20,7 +20,7 @@ use tonearm_engine::{
     RecoveryReport, Scrub, ScrubReport, StoreStats,
 };
 use tonearm_format::{EXTENTS_MAX, Uuid, VolumeEntry, VolumeKind, Zones};
-use tonearm_rt::Rt;
+use tonearm_rt::{Rt, Semaphore};
 
 /// Name, identity and size of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -115,6 +115,8 @@ struct Inner {
     eras: RefCell<Eras<Id>>,
     lists: Lists,
     tree: Tree,
+    /// One of the disk's own volumes is enlarged at a time.
+    growth: Semaphore,
 }
 
 /// The cache of list pages may hold memory of its own: the store's memory divided by this.
@@ -192,6 +194,7 @@ impl Disk {
             eras: RefCell::new(Eras::new()),
             lists,
             tree,
+            growth: Semaphore::new(rt, 1),
         }));
         if !disk.engine().options().read_only {
             disk.drop_spill().await?;
@@ -522,6 +525,10 @@ impl Disk {
 
     pub(crate) fn tree(&self) -> &Tree {
         &self.0.tree
+    }
+
+    pub(crate) fn growth(&self) -> &Semaphore {
+        &self.0.growth
     }
 
     pub(crate) fn list_state(&self) -> &Lists {

@@ -213,7 +213,9 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes one of the disk's own volumes, or enlarges it to `blocks`. This is a commit of its own.
+    /// Makes one of the disk's own volumes, or enlarges it to `blocks`. This is a commit of its own. One volume grows at a time:
+    /// the sizes that two callers want differ, because the growth of one takes the space that the other counts on, and the
+    /// smaller size would cut off what units have put behind it.
     ///
     /// # Errors
     /// When the store is full or has failed.
@@ -224,6 +226,12 @@ impl Disk {
         kind: VolumeKind,
         blocks: u64,
     ) -> Result<SharedVolume, DiskError> {
+        let want = blocks * u64::from(self.block_size());
+        let _turn = self.growth().acquire(1).await;
+        let there = self.table().of_kind(kind);
+        if let Some(there) = there.filter(|there| there.borrow().entry.size_bytes >= want) {
+            return Ok(there);
+        }
         let mut unit = self.begin();
         let volume = match known {
             Some(known) => Volume::new(self.engine(), self.pool(), known),

@@ -50,6 +50,9 @@ pub trait Files: Clone + 'static {
     /// Waits until the file system does nothing more by itself, and has no content of files in memory. Metadata may stay there.
     async fn settle(&self) -> Result<(), LoadError>;
 
+    /// Writes that were done again since the opening, because they ended in a conflict.
+    fn conflicts(&self) -> u64;
+
     /// Bytes written to a log since the opening.
     fn log_bytes(&self) -> u64;
 }

@@ -363,6 +363,10 @@ impl Files for Minix {
         Ok(())
     }
 
+    fn conflicts(&self) -> u64 {
+        0
+    }
+
     fn log_bytes(&self) -> u64 {
         0
     }

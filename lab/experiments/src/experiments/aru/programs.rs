@@ -13,6 +13,8 @@ pub struct Phase {
     pub spent: DriveSpent,
     /// Bytes written to logs.
     pub log_bytes: u64,
+    /// Writes that were done again since the opening, because they ended in a conflict.
+    pub conflicts: u64,
 }
 
 /// Small files: how many in all, and of how many bytes each.
@@ -258,6 +260,7 @@ impl Measured {
         Ok(Phase {
             spent: self.meter.end(),
             log_bytes: log_bytes - self.log_bytes,
+            conflicts: systems.iter().map(Files::conflicts).sum(),
         })
     }
 }

@@ -7,6 +7,9 @@ use crate::experiment::{Context, Outcome};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_drive_file::DriveFile;
 
+/// The count of writes that ended in a conflict, although no other program writes to their files.
+pub const CONFLICTS: &str = "small files: writes that ended in a conflict, and were done again";
+
 /// Programs side by side.
 const PROGRAMS: usize = 8;
 
@@ -87,6 +90,10 @@ pub fn small_files(
         )
         .expect("small files")
     });
+    let conflicts: u64 = results.iter().map(|phases| phases[2].conflicts).sum();
+    outcome
+        .findings
+        .push(Finding::shown(CONFLICTS, conflicts as f64, "writes").bound(Bound::AtMost(0.0)));
     let mut table = Table::new(&[
         "phase",
         "files",

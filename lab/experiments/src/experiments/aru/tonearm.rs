@@ -2,6 +2,8 @@
 
 use super::files::{Files, LoadError};
 use crate::harness::{Machine, SimStore};
+use std::cell::Cell;
+use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions};
 use tonearm_fs::{Deletion, Fs, New, Piece, ROOT_INO, Time};
@@ -43,6 +45,8 @@ pub struct Tonearm {
     fs: Fs,
     /// The turn of an operation, if there is one unit at a time.
     turn: Option<Semaphore>,
+    /// Writes that were done again, because they ended in a conflict.
+    conflicts: Rc<Cell<u64>>,
 }
 
 impl Tonearm {
@@ -71,7 +75,13 @@ impl Tonearm {
         let fs = fs.await?;
         fs.set_deletion(deletion);
         let turn = (units == Units::Sequential).then(|| Semaphore::new(&rt, 1));
-        Ok(Self { rt, disk, fs, turn })
+        Ok(Self {
+            rt,
+            disk,
+            fs,
+            turn,
+            conflicts: Rc::default(),
+        })
     }
 
     /// Waits until the operation before has ended, if there is one unit at a time.
@@ -111,7 +121,12 @@ impl Files for Tonearm {
 
     async fn write(&self, file: u64, offset: u64, data: &[u8]) -> Result<(), LoadError> {
         let _turn = self.turn().await;
-        Ok(self.fs.write(file, offset, data).await?)
+        loop {
+            match self.fs.write(file, offset, data).await {
+                Err(error) if error.is_conflict() => self.conflicts.set(self.conflicts.get() + 1),
+                written => return Ok(written?),
+            }
+        }
     }
 
     async fn read(&self, file: u64, offset: u64, len: u64) -> Result<Vec<u8>, LoadError> {
@@ -134,6 +149,10 @@ impl Files for Tonearm {
     async fn settle(&self) -> Result<(), LoadError> {
         self.rt.sleep(SETTLED).await;
         Ok(())
+    }
+
+    fn conflicts(&self) -> u64 {
+        self.conflicts.get()
     }
 
     fn log_bytes(&self) -> u64 {
