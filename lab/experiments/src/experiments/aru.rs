@@ -41,6 +41,12 @@ const KNOWN: &[KnownMiss] = &[
     slow_reads("1 KB files, read: new, slower than old"),
     slow_reads("10 KB files, read: new, slower than old"),
     KnownMiss {
+        what: "1 KB files, delete: two file systems, times as fast as one",
+        limit: Bound::AtLeast(0.2),
+        reason: "Not explained yet. Measured: the ten runs differ fourfold, and the drive has no request for nearly half of the time, as \
+                 when the engine delays writers.",
+    },
+    KnownMiss {
         what: "a large file, write1: share of the drive's bandwidth",
         limit: Bound::AtLeast(40.0),
         reason: "Each block is written twice, to the log and to a segment. The paper's prototype has its segments alone.",
