@@ -12,6 +12,7 @@ mod fs;
 mod merge;
 mod meta;
 mod names;
+mod offline;
 mod orphans;
 mod overlay;
 mod step;
@@ -24,6 +25,7 @@ pub use data::{Allocate, Seek};
 pub use error::FsError;
 pub use fs::{Attr, Fs, Space};
 pub use names::{Listed, New, Rename};
+pub use offline::{OfflineError, OfflineTree, path_text};
 pub use tonearm_disk::Piece;
 pub use tonearm_format::{Inode, ROOT_INO, Time};
 pub use tree::{
