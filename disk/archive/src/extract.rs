@@ -119,7 +119,7 @@ impl Extract {
     }
 
     fn of(plan: &Plan, mut places: Vec<Place>) -> Self {
-        places.sort_by_key(|place| place.extent.start);
+        places.sort_unstable_by_key(|place| place.extent.start);
         Self {
             places,
             block_size: plan.shape.block_size as usize,

@@ -151,7 +151,7 @@ Examples:
 pub struct History {
     /// file:///folder or s3://bucket/prefix
     pub url: String,
-    /// Show the volumes and files of the last archived commit, or of another one
+    /// Show the volumes and files of the last archived commit, or of another one: the names that restore --only takes
     #[arg(long)]
     pub names: bool,
     /// Where the keys are.
