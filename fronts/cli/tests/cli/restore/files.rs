@@ -436,6 +436,8 @@ fn a_restore_of_a_file_whose_object_is_damaged_or_missing_goes_on_when_it_is_put
             if ran.code == Some(0) {
                 std::fs::remove_file(bench.path("n")).expect("removed");
             } else {
+                assert_eq!(ran.code, Some(1), "{ran:?}");
+                contains(&ran.err, &format!("archive {from}: "));
                 assert!(!bench.path("n").exists());
                 broken += 1;
             }
