@@ -179,19 +179,7 @@ pub enum ArchiveError {
         /// What is wrong.
         why: String,
     },
-    /// There is no volume or file of that name.
-    #[error("archive {url}: at commit {lsn} there is no volume or file {name}; there {names}")]
-    NoVolume {
-        /// The archive.
-        url: String,
-        /// The commit.
-        lsn: Lsn,
-        /// The name.
-        name: String,
-        /// Those that there are.
-        names: String,
-    },
-    /// The content of a volume cannot be written, or read again.
+    /// What is made from an archive cannot be written, or read again.
     #[error(transparent)]
     Output(#[from] std::io::Error),
     /// The store is closed.

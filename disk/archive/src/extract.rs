@@ -1,24 +1,17 @@
 //! Takes one volume or file out of an archive, without the rest of its store.
 //!
-//! The map of a volume is in the volume table, in the first blocks of the store. So there are two passes of the same kind:
-//! the first one makes these blocks as they were at the wanted commit, in memory. The second one makes the blocks that the
-//! table gives to the volume, in a file. Neither needs space for other blocks. Each pass reads only the objects that may
-//! change its blocks.
+//! Where the blocks of a volume lie is in the volume table, in the first blocks of the store. So there are two passes of the
+//! same kind: the first one makes these blocks as they were at the wanted commit, in memory. The second one makes the blocks
+//! that the table gives to the volume, in a file. Where the blocks of a file lie is in the tree of files, whose pages are a
+//! volume. So there is a pass more between the two, which makes the pages. No pass needs space for other blocks. Each pass
+//! reads only the objects that may change its blocks.
 
 use crate::error::ArchiveError;
 use crate::plan::Plan;
 use std::io;
+use std::ops::Range;
 use tonearm_base::Lsn;
-use tonearm_format::{
-    ArchiveEntry, ArchiveReader, Extent, FormatError, SECTOR, SYSTEM_BLOCKS, VolumeEntry,
-    VolumeKind, volume_faults,
-};
-
-/// The blocks of the volume table.
-pub const TABLE: Extent = Extent {
-    start: 0,
-    count: SYSTEM_BLOCKS,
-};
+use tonearm_format::{ArchiveEntry, ArchiveReader, Extent, FormatError};
 
 /// Bytes that are made from an archive. At first they are zeroes.
 pub trait Content {
@@ -61,36 +54,95 @@ impl Content for Vec<u8> {
     }
 }
 
-/// Blocks that are made, one behind the other, in the order of their extents.
+/// Blocks of the store, and where they are in what is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// The blocks.
+    pub extent: Extent,
+    /// The number that the first of them has in what is made.
+    pub at: u64,
+}
+
+impl Place {
+    fn end(&self) -> u64 {
+        self.extent.start + self.extent.count
+    }
+}
+
+/// Blocks that are made.
 pub struct Extract {
-    /// Extents with the number of their first block in what is made, ascending by their place in the store.
-    map: Vec<(Extent, u64)>,
+    /// The blocks, ascending by their place in the store.
+    places: Vec<Place>,
     block_size: usize,
     /// The last commit to apply.
     until: Lsn,
 }
 
 impl Extract {
-    /// Makes the blocks of `extents`, which do not overlap, as they were at the commit of `plan`.
+    /// Makes the blocks of `extents`, which do not overlap, as they were at the commit of `plan`: one behind the other, in this
+    /// order.
     pub fn new(plan: &Plan, extents: &[Extent]) -> Self {
-        let mut blocks = 0;
-        let mut map: Vec<(Extent, u64)> = Vec::new();
-        for extent in extents {
-            map.push((*extent, blocks));
-            blocks += extent.count;
+        let mut at = 0;
+        let places = extents.iter().map(|extent| {
+            let place = Place {
+                extent: *extent,
+                at,
+            };
+            at += extent.count;
+            place
+        });
+        Self::of(plan, places.collect())
+    }
+
+    /// Makes blocks at explicit places, as they were at the commit of `plan`. The rest of what is made stays as it is. Takes
+    /// 24 bytes of memory for each place.
+    ///
+    /// # Errors
+    /// When two places have the same block of the store.
+    pub fn at_places(plan: &Plan, url: &str, places: Vec<Place>) -> Result<Self, ArchiveError> {
+        let made = Self::of(plan, places);
+        let twice = made
+            .places
+            .windows(2)
+            .find(|two| two[0].end() > two[1].extent.start);
+        match twice {
+            None => Ok(made),
+            Some(two) => Err(ArchiveError::Table {
+                url: url.to_string(),
+                lsn: plan.lsn,
+                why: format!(
+                    "a file has block {} of the store twice",
+                    two[1].extent.start
+                ),
+            }),
         }
-        map.sort_by_key(|(extent, _)| extent.start);
+    }
+
+    fn of(plan: &Plan, mut places: Vec<Place>) -> Self {
+        places.sort_unstable_by_key(|place| place.extent.start);
         Self {
-            map,
+            places,
             block_size: plan.shape.block_size as usize,
             until: plan.lsn,
         }
     }
 
-    /// Bytes of all the blocks.
+    /// Bytes up to the end of the last block that is made.
     pub fn size_bytes(&self) -> u64 {
-        let counts = self.map.iter().map(|(extent, _)| extent.count);
-        counts.sum::<u64>() * self.block_size as u64
+        let ends = self
+            .places
+            .iter()
+            .map(|place| place.at + place.extent.count);
+        ends.max().unwrap_or(0) * self.block_size as u64
+    }
+
+    /// True when one of `blocks` is made.
+    pub(crate) fn touches(&self, blocks: &Range<u64>) -> bool {
+        let behind = self
+            .places
+            .partition_point(|place| place.end() <= blocks.start);
+        let next = self.places.get(behind);
+        next.is_some_and(|place| place.extent.start < blocks.end)
     }
 
     /// Applies the payload of object `name` of the archive at `url` to `content`, which has [`Extract::size_bytes`] bytes. To
@@ -142,80 +194,25 @@ impl Extract {
     /// Where the block begins in what is made, in bytes.
     fn place(&self, block: u64) -> Option<u64> {
         let behind = self
-            .map
-            .partition_point(|(extent, _)| extent.start <= block);
-        let (extent, first) = &self.map[behind.checked_sub(1)?];
-        let within = block - extent.start;
-        (within < extent.count).then(|| (first + within) * self.block_size as u64)
+            .places
+            .partition_point(|place| place.extent.start <= block);
+        let place = &self.places[behind.checked_sub(1)?];
+        let within = block - place.extent.start;
+        (within < place.extent.count).then(|| (place.at + within) * self.block_size as u64)
     }
 
     fn zero(&self, first: u64, count: u64, content: &mut dyn Content) -> io::Result<()> {
-        let end = first + count;
-        for (extent, at) in &self.map {
-            let from = first.max(extent.start);
-            let to = end.min(extent.start + extent.count);
-            if from < to {
-                let block_size = self.block_size as u64;
-                content.zero(
-                    (at + from - extent.start) * block_size,
-                    (to - from) * block_size,
-                )?;
-            }
+        let (end, block_size) = (first + count, self.block_size as u64);
+        let behind = self.places.partition_point(|place| place.end() <= first);
+        let touched = self.places[behind..].iter();
+        for place in touched.take_while(|place| place.extent.start < end) {
+            let start = place.extent.start;
+            let (from, to) = (first.max(start), end.min(place.end()));
+            content.zero(
+                (place.at + from - start) * block_size,
+                (to - from) * block_size,
+            )?;
         }
         Ok(())
     }
-}
-
-/// The volumes and files in `table`, which has the blocks of [`TABLE`] as they were at the commit of `plan`; by name.
-///
-/// # Errors
-/// When an entry is damaged, or contradicts the store or another entry.
-pub fn volumes(plan: &Plan, url: &str, table: &[u8]) -> Result<Vec<VolumeEntry>, ArchiveError> {
-    let wrong = |why: String| ArchiveError::Table {
-        url: url.to_string(),
-        lsn: plan.lsn,
-        why,
-    };
-    let mut entries = Vec::new();
-    for (slot, block) in table.chunks(plan.shape.block_size as usize).enumerate() {
-        let entry = VolumeEntry::decode(&block[..SECTOR]);
-        let entry = entry.map_err(|error| wrong(format!("entry {slot}: {error}")))?;
-        entries.extend(entry.map(|entry| (slot as u64, entry)));
-    }
-    let by_slot = entries.iter().map(|(slot, entry)| (*slot, entry));
-    let faults = volume_faults(by_slot, plan.shape.size_blocks, plan.shape.block_size);
-    if let Some(fault) = faults.into_iter().next() {
-        return Err(wrong(fault.to_string()));
-    }
-    let entries = entries.into_iter().map(|(_, entry)| entry);
-    let own = |entry: &VolumeEntry| matches!(entry.kind, VolumeKind::Plain | VolumeKind::File);
-    let mut volumes: Vec<VolumeEntry> = entries.filter(own).collect();
-    volumes.sort_by(|one, other| one.name.cmp(&other.name));
-    Ok(volumes)
-}
-
-/// The volume or file `name` of `volumes`.
-///
-/// # Errors
-/// When there is none, with the names that there are.
-pub fn find<'a>(
-    plan: &Plan,
-    url: &str,
-    volumes: &'a [VolumeEntry],
-    name: &str,
-) -> Result<&'a VolumeEntry, ArchiveError> {
-    let found = volumes.iter().find(|entry| entry.name == name);
-    found.ok_or_else(|| {
-        let names: Vec<&str> = volumes.iter().map(|entry| entry.name.as_str()).collect();
-        ArchiveError::NoVolume {
-            url: url.to_string(),
-            lsn: plan.lsn,
-            name: name.to_string(),
-            names: match names.len() {
-                0 => "is none at all".to_string(),
-                1 => format!("is {}", names[0]),
-                _ => format!("are {}", names.join(", ")),
-            },
-        }
-    })
 }

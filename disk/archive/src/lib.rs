@@ -30,14 +30,16 @@ mod object;
 mod plan;
 mod rebuild;
 mod source;
+mod table;
 
 pub use archiver::{Archiver, ArchiverOptions, MergeLevel};
 pub use bucket::{Bucket, BucketError};
 pub use bytes::Bytes;
 pub use catalog::{Catalog, Restorable};
 pub use error::ArchiveError;
-pub use extract::{Content, Extract, TABLE, find, volumes};
+pub use extract::{Content, Extract, Place};
 pub use keys::{KeyError, Keys};
 pub use plan::{Plan, PlannedObject, Target};
 pub use rebuild::Rebuild;
 pub use source::{Blocks, EngineSource, Found, MarkRequest, Portion, Sought, Source, StoreShape};
+pub use table::{TABLE, VolumeTable};

@@ -4,12 +4,13 @@ use crate::bucket::Bucket;
 use crate::catalog::{Catalog, Restorable, exact_after, exact_before, inexact_at};
 use crate::chain::{bucket_error, object_error, object_name, part_name};
 use crate::error::ArchiveError;
+use crate::extract::Extract;
 use crate::object;
 use crate::source::StoreShape;
 use std::ops::Range;
 use tonearm_base::Lsn;
 use tonearm_format::{
-    ArchiveBase, ArchiveEntry, ArchiveHeader, ArchiveKind, ArchivePart, ArchiveReader, Extent,
+    ArchiveBase, ArchiveEntry, ArchiveHeader, ArchiveKind, ArchivePart, ArchiveReader,
     SYSTEM_BLOCKS, Uuid,
 };
 
@@ -134,15 +135,10 @@ impl Plan {
         })
     }
 
-    /// The objects that may change one of the blocks of `extents`, in the order in which they are applied.
-    pub fn objects_of(&self, extents: &[Extent]) -> Vec<PlannedObject> {
+    /// The objects that may change one of the blocks that `extract` makes, in the order in which they are applied.
+    pub fn objects_of(&self, extract: &Extract) -> Vec<PlannedObject> {
         let objects = self.objects.iter();
-        let needed = objects.filter(|object| {
-            extents.iter().any(|extent| {
-                extent.start < object.blocks.end
-                    && object.blocks.start < extent.start + extent.count
-            })
-        });
+        let needed = objects.filter(|object| extract.touches(&object.blocks));
         needed.cloned().collect()
     }
 

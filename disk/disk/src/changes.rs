@@ -8,7 +8,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
-/// Counts commits that change something: a volume's content, size or entry, or the names of all volumes. While the
+/// Counts commits that change something: the content, size or attributes of a volume or file, or names. While the
 /// count stays the same, what was read after a look at it is still the committed state. Clones share the count. Any
 /// thread may read it.
 #[derive(Clone, Default, Debug)]
@@ -21,7 +21,7 @@ impl Changes {
     }
 
     /// Counts one more commit, before any caller learns of it.
-    pub(crate) fn note(&self) {
+    pub fn note(&self) {
         self.0.fetch_add(1, SeqCst);
     }
 }

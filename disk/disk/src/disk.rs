@@ -256,7 +256,7 @@ impl Disk {
         space.map_or(0, |space| space.borrow().entry.size_bytes)
     }
 
-    /// Counts the commits that make, delete or rename volumes and files.
+    /// Counts the commits that make, delete or rename volumes and files. The file system of the store notes its own.
     pub fn names(&self) -> Changes {
         self.table().names.clone()
     }

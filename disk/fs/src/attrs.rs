@@ -73,7 +73,7 @@ impl Fs {
             return self.set_size(ino, size, set).await;
         }
         let now = self.now();
-        let (attr, lsn) = self
+        let (attr, _) = self
             .change(move |meta| {
                 let mut inode = meta.inode(ino)?;
                 set.apply(&mut inode, now);
@@ -81,7 +81,6 @@ impl Fs {
                 Ok(Attr { ino, inode })
             })
             .await?;
-        self.note(ino, lsn);
         Ok(attr)
     }
 
@@ -125,21 +124,19 @@ impl Fs {
             return Err(FsError::AttributeTooLarge(self.xattr_max()));
         }
         let (name, value, now) = (name.to_vec(), value.to_vec(), self.now());
-        let ((), lsn) = self
-            .change(move |meta| {
-                let mut inode = meta.inode(ino)?;
-                let key = match (meta.xattr(ino, &name)?, how) {
-                    (Ok(_), SetXattr::Create) => return Err(FsError::Exists.into()),
-                    (Err(_), SetXattr::Replace) => return Err(FsError::NoAttribute.into()),
-                    (Ok((key, _)) | Err(key), _) => key,
-                };
-                let (name, value) = (name.clone(), value.clone());
-                meta.put(key, &Xattr { name, value }.encode())?;
-                inode.ctime = now;
-                meta.put_inode(ino, &inode)
-            })
-            .await?;
-        self.note(ino, lsn);
+        self.change(move |meta| {
+            let mut inode = meta.inode(ino)?;
+            let key = match (meta.xattr(ino, &name)?, how) {
+                (Ok(_), SetXattr::Create) => return Err(FsError::Exists.into()),
+                (Err(_), SetXattr::Replace) => return Err(FsError::NoAttribute.into()),
+                (Ok((key, _)) | Err(key), _) => key,
+            };
+            let (name, value) = (name.clone(), value.clone());
+            meta.put(key, &Xattr { name, value }.encode())?;
+            inode.ctime = now;
+            meta.put_inode(ino, &inode)
+        })
+        .await?;
         Ok(())
     }
 
@@ -149,17 +146,15 @@ impl Fs {
     /// When there is none of this name.
     pub async fn remove_xattr(&self, ino: u64, name: &[u8]) -> Result<(), FsError> {
         let (name, now) = (name.to_vec(), self.now());
-        let ((), lsn) = self
-            .change(move |meta| {
-                let mut inode = meta.inode(ino)?;
-                let found = meta.xattr(ino, &name)?;
-                let (key, _) = found.map_err(|_| FsError::NoAttribute)?;
-                meta.remove(key)?;
-                inode.ctime = now;
-                meta.put_inode(ino, &inode)
-            })
-            .await?;
-        self.note(ino, lsn);
+        self.change(move |meta| {
+            let mut inode = meta.inode(ino)?;
+            let found = meta.xattr(ino, &name)?;
+            let (key, _) = found.map_err(|_| FsError::NoAttribute)?;
+            meta.remove(key)?;
+            inode.ctime = now;
+            meta.put_inode(ino, &inode)
+        })
+        .await?;
         Ok(())
     }
 

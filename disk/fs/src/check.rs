@@ -1,7 +1,7 @@
 //! Verifies a file system. After a crash nothing has to be mended, so what it finds is damage.
 
 use crate::error::FsError;
-use crate::fs::{DIRECTORY, REGULAR, SYMLINK, TYPE};
+use crate::fs::{DIRECTORY, REGULAR, SYMLINK, TYPE, has_root};
 use crate::meta::{Meta, Naming, Number, Stop, first_key, hash};
 use crate::tree::Key;
 use std::collections::BTreeMap;
@@ -82,7 +82,7 @@ struct Checker<'a> {
 /// # Errors
 /// When a page cannot be read; damage is in the report.
 pub async fn check(disk: &Disk) -> Result<Option<FsReport>, FsError> {
-    if !disk.has_tree() {
+    if !has_root(disk).await? {
         return Ok(None);
     }
     let mut checker = Checker {

@@ -5,7 +5,9 @@ use crate::error::FsError;
 use crate::fs::{Attr, Fs, Use};
 use crate::meta::{Meta, Number, Stop, orphan_key};
 use crate::step::Step;
-use std::ops::Range;
+use std::iter::once;
+use std::ops::{Deref, Range};
+use tonearm_base::{LooseBuf, Lsn};
 use tonearm_disk::{BlockId, ListId, Piece};
 use tonearm_format::{FileExtent, Inode};
 use tonearm_rt::Permit;
@@ -45,6 +47,82 @@ struct Run {
     at: u64,
     count: u64,
     block: Option<u64>,
+}
+
+impl Run {
+    /// The last block's place in the file, and where it is.
+    fn last(&self) -> Option<(u64, u64)> {
+        let block = self.block? + self.count - 1;
+        Some((self.at + self.count - 1, block))
+    }
+
+    fn is_followed_by(&self, next: &Self) -> bool {
+        let end = self.block.map(|block| block + self.count);
+        self.at + self.count == next.at && end.is_some() && end == next.block
+    }
+}
+
+/// The data of a write.
+enum Bytes<'a> {
+    Borrowed(&'a [u8]),
+    Owned(LooseBuf),
+}
+
+impl Deref for Bytes<'_> {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        match self {
+            Self::Borrowed(data) => data,
+            Self::Owned(data) => data,
+        }
+    }
+}
+
+/// Ranges of blocks in order, those joined that overlap or touch.
+fn joined(mut ranges: Vec<Range<u64>>) -> Vec<Range<u64>> {
+    ranges.sort_by_key(|range| range.start);
+    let mut joined: Vec<Range<u64>> = Vec::with_capacity(ranges.len());
+    for range in ranges {
+        match joined.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => joined.push(range),
+        }
+    }
+    joined
+}
+
+/// Writes `data` at byte `offset` of a file whose blocks are in `runs`, in order.
+async fn put_bytes(
+    unit: &mut Step,
+    runs: &[Run],
+    block: u64,
+    offset: u64,
+    data: Bytes<'_>,
+) -> Result<(), FsError> {
+    let end = offset + data.len() as u64;
+    let first = runs.partition_point(|run| (run.at + run.count) * block <= offset);
+    let runs = runs[first..].iter();
+    let mut runs = runs.take_while(|run| run.at * block < end).peekable();
+    let place = |run: &Run, byte: u64| {
+        let home = run.block.expect("each run has blocks");
+        home * block + (byte - run.at * block)
+    };
+    let whole = runs.peek();
+    let whole = whole.filter(|run| (run.at + run.count) * block >= end);
+    let data = match (data, whole) {
+        (Bytes::Owned(data), Some(run)) => {
+            return Ok(unit.write_blocks_buf(place(run, offset), data).await?);
+        }
+        (data, _) => data,
+    };
+    for run in runs {
+        let from = (run.at * block).max(offset);
+        let stop = ((run.at + run.count) * block).min(end);
+        let part = &data[(from - offset) as usize..(stop - offset) as usize];
+        unit.write_blocks(place(run, from), part).await?;
+    }
+    Ok(())
 }
 
 impl Meta<'_, '_> {
@@ -165,30 +243,44 @@ impl Fs {
         Ok(pieces)
     }
 
-    /// Writes `data` at `offset`, in one unit. The file grows as needed, with a hole if `offset` is behind its end.
+    /// Writes `data` at `offset`, in one unit. The file grows as needed, with a hole if `offset` is behind its end. Returns the
+    /// place of the commit, 0 for none.
     ///
     /// # Errors
     /// When it is no regular file, would become too large, or the store is full.
-    pub async fn write(&self, ino: u64, offset: u64, data: &[u8]) -> Result<(), FsError> {
-        let end = offset
-            .checked_add(data.len() as u64)
-            .filter(|end| *end <= SIZE_MAX);
-        let end = end.ok_or(FsError::TooLarge)?;
-        if data.is_empty() {
-            return Ok(());
+    pub async fn write(&self, ino: u64, offset: u64, data: &[u8]) -> Result<Lsn, FsError> {
+        self.put(ino, vec![(offset, Bytes::Borrowed(data))]).await
+    }
+
+    /// As [`Fs::write`] for several ranges, the later ones over the earlier ones. Whole aligned blocks become the store's without
+    /// a copy.
+    ///
+    /// # Errors
+    /// As for [`Fs::write`].
+    pub async fn write_all(&self, ino: u64, writes: Vec<(u64, LooseBuf)>) -> Result<Lsn, FsError> {
+        let writes = writes.into_iter();
+        let writes = writes.map(|(offset, data)| (offset, Bytes::Owned(data)));
+        self.put(ino, writes.collect()).await
+    }
+
+    async fn put(&self, ino: u64, mut writes: Vec<(u64, Bytes<'_>)>) -> Result<Lsn, FsError> {
+        writes.retain(|(_, data)| !data.is_empty());
+        let (block, mut end, mut ranges) = (self.block(), 0, Vec::with_capacity(writes.len()));
+        for (offset, data) in &writes {
+            let stop = offset.checked_add(data.len() as u64);
+            let stop = stop.filter(|stop| *stop <= SIZE_MAX);
+            let stop = stop.ok_or(FsError::TooLarge)?;
+            ranges.push(offset / block..stop.div_ceil(block));
+            end = end.max(stop);
+        }
+        if writes.is_empty() {
+            return Ok(Lsn(0));
         }
         let (used, alone) = self.take_alone(ino).await?;
-        let block = self.block();
-        let range = offset / block..end.div_ceil(block);
         let mut unit = self.step().await?;
-        let (runs, taken) = self.take_blocks(&mut unit, ino, range).await?;
-        for run in &runs {
-            let first = (run.at * block).max(offset);
-            let stop = ((run.at + run.count) * block).min(end);
-            let part = &data[(first - offset) as usize..(stop - offset) as usize];
-            let at = run.block.expect("each run has blocks");
-            unit.write_blocks(at * block + (first - run.at * block), part)
-                .await?;
+        let (runs, taken) = self.take_blocks(&mut unit, ino, joined(ranges)).await?;
+        for (offset, data) in writes {
+            put_bytes(&mut unit, &runs, block, offset, data).await?;
         }
         let now = self.now();
         let (_, lsn) = self
@@ -200,9 +292,9 @@ impl Fs {
                 meta.put_inode(ino, &inode)
             })
             .await?;
-        used.note(lsn);
+        used.note_content(lsn);
         drop(alone);
-        Ok(())
+        Ok(lsn)
     }
 
     /// Takes a file into use whose content is to be changed, and has it alone.
@@ -228,55 +320,60 @@ impl Fs {
         })
     }
 
-    /// Takes blocks for the holes of `range`. Returns where all blocks of the range are.
+    /// Takes blocks for the holes of `ranges`, which ascend and do not touch each other. Returns where all blocks of the ranges
+    /// are.
     async fn take_blocks(
         &self,
         unit: &mut Step,
         ino: u64,
-        range: Range<u64>,
+        ranges: Vec<Range<u64>>,
     ) -> Result<(Vec<Run>, Taken), FsError> {
-        let (inode, runs, before) = self
+        let (inode, found) = self
             .look(|meta| {
                 let inode = meta.file(ino)?;
-                let before = meta.extent_before(ino, range.start)?;
-                Ok((inode, meta.runs(ino, range.clone())?, before))
+                let mut found = Vec::with_capacity(ranges.len());
+                for range in &ranges {
+                    let before = meta.extent_before(ino, range.start)?;
+                    found.push((before, meta.runs(ino, range.clone())?));
+                }
+                Ok((inode, found))
             })
             .await?;
         let mut taken = Taken::default();
         let mut list = ListId(inode.list);
-        if inode.list == 0 && runs.iter().any(|run| run.block.is_none()) {
+        let has_holes = |runs: &[Run]| runs.iter().any(|run| run.block.is_none());
+        if inode.list == 0 && found.iter().any(|(_, runs)| has_holes(runs)) {
             list = unit.new_list().await?;
             taken.list = Some(list.0);
         }
-        // The order of the list is that of the file, so that its blocks are placed side by side.
-        let mut last = before.map(|(at, extent)| {
-            let count = u64::from(extent.count).min(range.start - at);
-            BlockId(extent.block + count - 1)
-        });
-        let mut placed = Vec::with_capacity(runs.len());
-        for run in runs {
-            if let Some(block) = run.block {
-                last = Some(BlockId(block + run.count - 1));
-                placed.push(run);
-                continue;
-            }
-            for at in run.at..run.at + run.count {
-                let block = unit.new_block(list, last).await?;
-                last = Some(block);
-                taken.add(at, block.0);
-                match placed.last_mut() {
-                    Some(Run {
-                        at: first,
-                        count,
-                        block: Some(start),
-                    }) if *first + *count == at && *start + *count == block.0 => {
-                        *count += 1;
-                    }
-                    _ => placed.push(Run {
+        let mut placed: Vec<Run> = Vec::with_capacity(found.len());
+        for (range, (before, runs)) in ranges.into_iter().zip(found) {
+            // The order of the list is that of the file, so that its blocks are placed side by side.
+            let behind = placed.last().and_then(Run::last);
+            let before = before.map(|(at, extent)| {
+                let count = u64::from(extent.count).min(range.start - at);
+                (at + count - 1, extent.block + count - 1)
+            });
+            let mut last = behind.max(before).map(|(_, block)| BlockId(block));
+            for run in runs {
+                if let Some(block) = run.block {
+                    last = Some(BlockId(block + run.count - 1));
+                    placed.push(run);
+                    continue;
+                }
+                for at in run.at..run.at + run.count {
+                    let block = unit.new_block(list, last).await?;
+                    last = Some(block);
+                    taken.add(at, block.0);
+                    let new = Run {
                         at,
                         count: 1,
                         block: Some(block.0),
-                    }),
+                    };
+                    match placed.last_mut() {
+                        Some(run) if run.is_followed_by(&new) => run.count += 1,
+                        _ => placed.push(new),
+                    }
                 }
             }
         }
@@ -352,7 +449,7 @@ impl Fs {
                 Ok(Attr { ino, inode })
             })
             .await?;
-        used.note(lsn);
+        used.note_content(lsn);
         if is_large {
             self.finish_cut(ino, size).await?;
         }
@@ -397,7 +494,7 @@ impl Fs {
                 meta.put_inode(ino, &inode)
             })
             .await?;
-        used.note(lsn);
+        used.note_content(lsn);
         drop(alone);
         Ok(())
     }
@@ -409,14 +506,16 @@ impl Fs {
         while at < stop {
             let to = stop.min(at + self.unit_blocks_max());
             let mut unit = self.step().await?;
-            let (_, taken) = self.take_blocks(&mut unit, ino, at..to).await?;
+            let (_, taken) = self
+                .take_blocks(&mut unit, ino, once(at..to).collect())
+                .await?;
             if taken.blocks > 0 {
                 let ended = self.end(unit, move |meta| {
                     let mut inode = meta.inode(ino)?;
                     taken.put(meta, ino, &mut inode)?;
                     meta.put_inode(ino, &inode)
                 });
-                self.note(ino, ended.await?.1);
+                self.note_content(ino, ended.await?.1);
             }
             at = to;
         }
@@ -469,7 +568,7 @@ impl Fs {
                 0 => Ok(()),
                 count => meta.cut(ino, first, stop, count),
             });
-            self.note(ino, ended.await?.1);
+            self.note_content(ino, ended.await?.1);
             if stop >= whole.end {
                 return Ok(());
             }

@@ -1,5 +1,6 @@
 //! Errors of the file system.
 
+use crate::fs::Way;
 use tonearm_disk::{DiskError, ErrorKind};
 
 /// Why an operation has failed. Nothing has changed then.
@@ -47,6 +48,9 @@ pub enum FsError {
     /// The file system does not do this.
     #[error("{0}")]
     Unsupported(&'static str),
+    /// The file is open in another way.
+    #[error("{}", busy(*.0))]
+    Busy(Way),
     /// Others have changed what the unit has read or changed. Nothing of it has happened.
     #[error(
         "others have changed {0}, which the unit uses; nothing of it has happened: begin it again"
@@ -69,6 +73,16 @@ pub enum FsError {
     /// From the disk.
     #[error(transparent)]
     Disk(#[from] DiskError),
+}
+
+fn busy(way: Way) -> &'static str {
+    match way {
+        Way::Mount => "the file is open on the mount; close it there first",
+        Way::Session => {
+            "the file is open through SQLite's VFS or `tonearm files`, whose locks the mount does not have; close it there \
+             first"
+        }
+    }
 }
 
 impl FsError {

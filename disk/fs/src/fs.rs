@@ -12,7 +12,7 @@
 use crate::error::FsError;
 use crate::meta::{Meta, Naming, Number, Stop};
 use crate::orphans::Deletion;
-use crate::overlay::Edit;
+use crate::overlay::{Changed, Edit};
 use crate::step::Step;
 use crate::tree;
 use crate::unit::{UnitState, Units};
@@ -20,7 +20,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::Lsn;
-use tonearm_disk::{Disk, DiskError, TreePages, TreeStop};
+use tonearm_disk::{Changes, Disk, DiskError, TreePages, TreeStop};
 use tonearm_format::{Inode, ROOT_INO, TREE_OWNER_WORDS, Time};
 use tonearm_rt::{Permit, Rt, Semaphore};
 
@@ -60,9 +60,31 @@ pub struct Space {
     pub inodes: u64,
 }
 
+/// A way in which programs reach files.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// The mount. The kernel keeps content, attributes and names.
+    Mount,
+    /// Sessions with the files of a store, which have locks of their own.
+    Session,
+}
+
+impl Way {
+    fn other(self) -> Self {
+        match self {
+            Self::Mount => Self::Session,
+            Self::Session => Self::Mount,
+        }
+    }
+}
+
 /// An open file system, as it is committed or as a unit sees it; cheap to clone. One thread uses it, the engine's.
 #[derive(Clone)]
-pub struct Fs(Rc<State>, Option<Rc<UnitState>>);
+pub struct Fs {
+    state: Rc<State>,
+    unit: Option<Rc<UnitState>>,
+    way: Way,
+}
 
 struct State {
     disk: Disk,
@@ -73,18 +95,73 @@ struct State {
     units: RefCell<Units>,
     /// Inodes below this number belong to units that are open or have been.
     taken: Cell<u64>,
+    /// Counts changes of names.
+    names: Changes,
+    watcher: RefCell<Option<Watcher>>,
     deletion: Cell<Deletion>,
 }
+
+/// Files, and names in directories, that sessions have changed.
+#[derive(Default, Debug)]
+pub struct News {
+    /// Files whose attributes and content may be others.
+    pub files: Vec<u64>,
+    /// Names in directories that may stand for other files.
+    pub names: Vec<(u64, Vec<u8>)>,
+}
+
+type Watcher = Box<dyn Fn(News)>;
 
 /// The state of a file that is in use.
 struct FileState {
     /// Handles, and operations that are under way.
     uses: Cell<u64>,
     content: Semaphore,
+    /// Handles of each way.
+    handles: [Cell<u64>; 2],
     /// The last commit that has changed it since it came into use.
     changed: Cell<Lsn>,
+    /// The last commit that has changed its content since then.
+    content_changed: Cell<Lsn>,
+    /// The last commit that has changed since then which blocks it has.
+    blocks_changed: Cell<Lsn>,
+    /// Counts the commits that have changed it since then.
+    changes: Changes,
+    /// Its size, if it is known.
+    size: Cell<Option<u64>>,
     /// It may have lost its last name, so it is to be deleted when its use ends.
     nameless: Cell<bool>,
+}
+
+impl FileState {
+    fn new(rt: &Rt) -> Self {
+        Self {
+            uses: Cell::new(0),
+            content: Semaphore::new(rt, READERS),
+            handles: Default::default(),
+            changed: Cell::new(Lsn(0)),
+            content_changed: Cell::new(Lsn(0)),
+            blocks_changed: Cell::new(Lsn(0)),
+            changes: Changes::default(),
+            size: Cell::new(None),
+            nameless: Cell::new(false),
+        }
+    }
+
+    fn note(&self, lsn: Lsn) {
+        self.changed.set(lsn.max(self.changed.get()));
+        self.changes.note();
+    }
+
+    fn note_content(&self, lsn: Lsn) {
+        // Within a unit nothing is committed.
+        if lsn == Lsn(0) {
+            return;
+        }
+        self.note(lsn);
+        let before = self.content_changed.get();
+        self.content_changed.set(lsn.max(before));
+    }
 }
 
 /// Keeps a file in use.
@@ -116,14 +193,19 @@ impl Use {
         }
     }
 
-    /// The last commit that has changed the file since it came into use.
-    pub fn changed(&self) -> Lsn {
-        self.file.changed.get()
+    /// The last commit, since the file came into use, behind which a unit cannot end that has used the content before. On the
+    /// mount that is any change of the content. Sessions have locks for that, and their units may write to the same blocks as
+    /// others: only the blocks must be the same.
+    pub fn content_changed(&self, way: Way) -> Lsn {
+        match way {
+            Way::Mount => self.file.content_changed.get(),
+            Way::Session => self.file.blocks_changed.get(),
+        }
     }
 
-    /// Notes that `lsn` has changed the file.
-    pub fn note(&self, lsn: Lsn) {
-        self.file.changed.set(lsn.max(self.file.changed.get()));
+    /// Notes that `lsn` has changed the content.
+    pub fn note_content(&self, lsn: Lsn) {
+        self.file.note_content(lsn);
     }
 }
 
@@ -144,7 +226,7 @@ impl Fs {
         rt: &Rt,
         clock: impl Fn() -> Time + 'static,
     ) -> Result<Self, FsError> {
-        if !disk.has_tree() {
+        if !has_root(disk).await? {
             make_root(disk, clock()).await?;
         }
         let hash_key = look(disk, Naming::default(), |meta| {
@@ -162,9 +244,15 @@ impl Fs {
             files: RefCell::default(),
             units: RefCell::default(),
             taken: Cell::new(0),
+            names: disk.names(),
+            watcher: RefCell::new(None),
             deletion: Cell::default(),
         };
-        let fs = Self(Rc::new(state), None);
+        let fs = Self {
+            state: Rc::new(state),
+            unit: None,
+            way: Way::Mount,
+        };
         if !disk.engine().options().read_only {
             fs.free_orphans().await?;
         }
@@ -173,77 +261,100 @@ impl Fs {
 
     /// The time of day.
     pub fn now(&self) -> Time {
-        (self.0.clock)()
+        (self.state.clock)()
     }
 
     /// The store below.
     pub fn disk(&self) -> &Disk {
-        &self.0.disk
+        &self.state.disk
+    }
+
+    pub(crate) fn way(&self) -> Way {
+        self.way
     }
 
     /// Sets how the blocks of deleted files are freed: with their list, unless it is set.
     pub fn set_deletion(&self, how: Deletion) {
-        self.0.deletion.set(how);
+        self.state.deletion.set(how);
     }
 
     pub(crate) fn deletion(&self) -> Deletion {
-        self.0.deletion.get()
+        self.state.deletion.get()
     }
 
     pub(crate) fn rt(&self) -> &Rt {
-        &self.0.rt
+        &self.state.rt
     }
 
     /// The file system as it is committed.
     pub fn committed(&self) -> Self {
-        Self(self.0.clone(), None)
+        Self {
+            unit: None,
+            ..self.clone()
+        }
+    }
+
+    /// The same, reached in another way.
+    pub fn by(&self, way: Way) -> Self {
+        Self {
+            way,
+            ..self.clone()
+        }
+    }
+
+    /// Calls `watcher` behind each commit of sessions.
+    pub fn watch_sessions(&self, watcher: impl Fn(News) + 'static) {
+        *self.state.watcher.borrow_mut() = Some(Box::new(watcher));
     }
 
     /// The file system as a unit sees it.
     pub(crate) fn within(&self, unit: &Rc<UnitState>) -> Self {
-        Self(self.0.clone(), Some(unit.clone()))
+        Self {
+            unit: Some(unit.clone()),
+            ..self.clone()
+        }
     }
 
     /// The unit in which operations are done.
     pub(crate) fn unit(&self) -> Option<&Rc<UnitState>> {
-        self.1.as_ref()
+        self.unit.as_ref()
     }
 
     pub(crate) fn units(&self) -> &RefCell<Units> {
-        &self.0.units
+        &self.state.units
     }
 
     pub(crate) fn hash_key(&self) -> (u64, u64) {
-        self.0.hash_key
+        self.state.hash_key
     }
 
     fn naming(&self) -> Naming {
         Naming {
-            hash_key: self.0.hash_key,
-            taken: self.0.taken.get(),
+            hash_key: self.state.hash_key,
+            taken: self.state.taken.get(),
         }
     }
 
     /// Notes that units have taken the inodes below `next`.
     pub(crate) fn take_inos(&self, next: u64) {
-        self.0.taken.set(self.0.taken.get().max(next));
+        self.state.taken.set(self.state.taken.get().max(next));
     }
 
     /// The recovery unit of an operation.
     pub(crate) async fn step(&self) -> Result<Step, FsError> {
         match self.unit() {
             Some(unit) => Step::of(unit).await,
-            None => Ok(Step::own(self.0.disk.begin())),
+            None => Ok(Step::own(self.state.disk.begin())),
         }
     }
 
     pub(crate) fn block(&self) -> u64 {
-        u64::from(self.0.disk.block_size())
+        u64::from(self.state.disk.block_size())
     }
 
     /// Runs `task` beside the caller.
     pub(crate) fn spawn(&self, task: impl Future<Output = ()> + 'static) {
-        self.0.rt.spawn(task);
+        self.state.rt.spawn(task);
     }
 
     /// Runs `look` over the tree. It may run several times.
@@ -252,7 +363,7 @@ impl Fs {
         what: impl FnMut(&mut Meta<'_, '_>) -> Result<T, Stop>,
     ) -> Result<T, FsError> {
         match self.unit() {
-            None => look(&self.0.disk, self.naming(), what).await,
+            None => look(&self.state.disk, self.naming(), what).await,
             Some(unit) => {
                 unit.check()?;
                 match self.edit(unit, what).await {
@@ -271,7 +382,7 @@ impl Fs {
     ) -> Result<Option<(T, Edit)>, FsError> {
         let (mut found, mut failed) = (None, None);
         let naming = self.naming();
-        let looked = self.0.disk.look_at_tree(|pages| {
+        let looked = self.state.disk.look_at_tree(|pages| {
             let (overlay, mut edit) = (unit.overlay.borrow(), Edit::default());
             let result = change(&mut Meta::over(pages, naming, &overlay, &mut edit));
             settle(result, &mut failed).map(|result| found = Some((result, edit)))
@@ -313,21 +424,24 @@ impl Fs {
             return Ok(Some((found, Lsn(0))));
         }
         let mut unit = step.into_aru();
-        let result = Rc::new(RefCell::new((None, None)));
+        let result = Rc::new(RefCell::new((None, None, Changed::default())));
         let (own, fs) = (result.clone(), self.clone());
         unit.set_tree(Box::new(move |pages: &mut TreePages<'_>| {
-            let changed = change(&mut Meta::new(pages, fs.naming()));
+            let mut meta = Meta::new(pages, fs.naming());
+            let value = change(&mut meta);
             let mut own = own.borrow_mut();
-            let (found, failed) = &mut *own;
-            settle(changed, failed).map(|value| *found = Some(value))
+            let (found, failed, changed) = &mut *own;
+            *changed = meta.into_changed();
+            settle(value, failed).map(|value| *found = Some(value))
         }));
         let ended = unit.end().await;
-        let (found, failed) = result.take();
+        let (found, failed, changed) = result.take();
         match ended {
             Err(DiskError::Refused) if failed.is_none() => Ok(None),
             Err(DiskError::Conflict(_)) => Ok(None),
             ended => {
                 let lsn = told(ended, failed)?;
+                self.note(changed, lsn);
                 let found = found.expect("a change that was committed has a result");
                 Ok(Some((found, lsn)))
             }
@@ -344,30 +458,28 @@ impl Fs {
 
     /// Takes a file into use.
     pub(crate) fn take(&self, ino: u64) -> Use {
-        let mut files = self.0.files.borrow_mut();
-        let file = files.entry(ino).or_insert_with(|| {
-            Rc::new(FileState {
-                uses: Cell::new(0),
-                content: Semaphore::new(&self.0.rt, READERS),
-                changed: Cell::new(Lsn(0)),
-                nameless: Cell::new(false),
-            })
-        });
-        file.uses.set(file.uses.get() + 1);
         Use {
             fs: self.clone(),
             ino,
-            file: file.clone(),
+            file: self.begin_use(ino),
         }
+    }
+
+    fn begin_use(&self, ino: u64) -> Rc<FileState> {
+        let mut files = self.state.files.borrow_mut();
+        let file = files.entry(ino);
+        let file = file.or_insert_with(|| Rc::new(FileState::new(&self.state.rt)));
+        file.uses.set(file.uses.get() + 1);
+        file.clone()
     }
 
     /// True when a handle is open on the file, or an operation on its content is under way.
     pub(crate) fn is_in_use(&self, ino: u64) -> bool {
-        self.0.files.borrow().contains_key(&ino)
+        self.state.files.borrow().contains_key(&ino)
     }
 
     fn end_use(&self, ino: u64) {
-        let mut files = self.0.files.borrow_mut();
+        let mut files = self.state.files.borrow_mut();
         let Some(file) = files.get(&ino) else { return };
         file.uses.set(file.uses.get() - 1);
         if file.uses.get() > 0 {
@@ -383,7 +495,7 @@ impl Fs {
 
     /// Sees to it that a file, which may have no name, is deleted when its use ends. False when it is not in use.
     pub(crate) fn free_after_use(&self, ino: u64) -> bool {
-        let files = self.0.files.borrow();
+        let files = self.state.files.borrow();
         files.get(&ino).is_some_and(|file| {
             file.nameless.set(true);
             true
@@ -391,20 +503,101 @@ impl Fs {
     }
 
     /// Counts a handle of a file or directory. A file without a name is deleted with its last handle.
-    pub fn open_handle(&self, ino: u64) {
-        // The handle keeps the use.
-        std::mem::forget(self.committed().take(ino));
+    ///
+    /// # Errors
+    /// When the file is open in the other way.
+    pub fn open_handle(&self, ino: u64) -> Result<(), FsError> {
+        self.check_not_busy(ino)?;
+        let file = self.begin_use(ino);
+        let handles = &file.handles[self.way as usize];
+        handles.set(handles.get() + 1);
+        Ok(())
+    }
+
+    /// Checks that a file is not open in the other way.
+    ///
+    /// # Errors
+    /// When it is.
+    pub fn check_not_busy(&self, ino: u64) -> Result<(), FsError> {
+        let (files, other) = (self.state.files.borrow(), self.way.other());
+        match files.get(&ino) {
+            Some(file) if file.handles[other as usize].get() > 0 => Err(FsError::Busy(other)),
+            _ => Ok(()),
+        }
     }
 
     /// Ends a handle.
     pub fn close_handle(&self, ino: u64) {
+        if let Some(file) = self.state.files.borrow().get(&ino) {
+            let handles = &file.handles[self.way as usize];
+            handles.set(handles.get().saturating_sub(1));
+        }
         self.end_use(ino);
     }
 
-    /// Notes a commit that has changed `ino`, if the file is in use.
-    pub(crate) fn note(&self, ino: u64, lsn: Lsn) {
-        if let Some(file) = self.0.files.borrow().get(&ino) {
-            file.changed.set(lsn.max(file.changed.get()));
+    /// Counts the commits that have changed a file while it was in use.
+    pub fn changes(&self, ino: u64) -> Changes {
+        self.committed().take(ino).file.changes.clone()
+    }
+
+    /// The committed size of a file that is in use, if it is known. It is known behind each commit that has changed the file.
+    pub fn known_size(&self, ino: u64) -> Option<u64> {
+        let files = self.state.files.borrow();
+        files.get(&ino)?.size.get()
+    }
+
+    /// The size of a file.
+    ///
+    /// # Errors
+    /// When there is none.
+    pub async fn size(&self, ino: u64) -> Result<u64, FsError> {
+        if self.unit().is_none()
+            && let Some(size) = self.known_size(ino)
+        {
+            return Ok(size);
+        }
+        let size = self.attr(ino).await?.inode.size;
+        if self.unit().is_none()
+            && let Some(file) = self.state.files.borrow().get(&ino)
+        {
+            file.size.set(Some(size));
+        }
+        Ok(size)
+    }
+
+    /// Notes a commit that has changed the content of `ino`, if the file is in use.
+    pub(crate) fn note_content(&self, ino: u64, lsn: Lsn) {
+        if let Some(file) = self.state.files.borrow().get(&ino) {
+            file.note_content(lsn);
+        }
+    }
+
+    /// Notes what a commit has changed.
+    fn note(&self, changed: Changed, lsn: Lsn) {
+        let files = self.state.files.borrow();
+        for (ino, size) in &changed.inodes {
+            if let Some(file) = files.get(ino) {
+                file.note(lsn);
+                file.size.set(*size);
+            }
+        }
+        // What a unit has read of a file that has lost its last name is no longer so.
+        for ino in &changed.nameless {
+            self.note_content(*ino, lsn);
+        }
+        for file in changed.extents.iter().filter_map(|ino| files.get(ino)) {
+            file.blocks_changed.set(lsn);
+        }
+        if !changed.names.is_empty() {
+            self.state.names.note();
+        }
+        if self.way == Way::Session
+            && let Some(watcher) = &*self.state.watcher.borrow()
+        {
+            watcher(News {
+                files: changed.inodes.into_iter().map(|(ino, _)| ino).collect(),
+                names: changed.names,
+            });
         }
     }
 
@@ -418,12 +611,12 @@ impl Fs {
         if let Some(unit) = self.unit() {
             return unit.check();
         }
-        let file = ino.and_then(|ino| self.0.files.borrow().get(&ino).cloned());
+        let file = ino.and_then(|ino| self.state.files.borrow().get(&ino).cloned());
         match file {
             Some(file) if file.changed.get() > Lsn(0) => {
-                Ok(self.0.disk.wait_durable(file.changed.get()).await?)
+                Ok(self.state.disk.wait_durable(file.changed.get()).await?)
             }
-            _ => Ok(self.0.disk.flush().await?),
+            _ => Ok(self.state.disk.flush().await?),
         }
     }
 
@@ -435,9 +628,9 @@ impl Fs {
         let (used, inodes) = self
             .look(|meta| Ok((meta.number(Number::Blocks)?, meta.number(Number::Inodes)?)))
             .await?;
-        let block_size = self.0.disk.block_size();
-        let free = self.0.disk.free_bytes() / u64::from(block_size);
-        let free_blocks = free + self.0.disk.list_blocks_max().saturating_sub(used);
+        let block_size = self.state.disk.block_size();
+        let free = self.state.disk.free_bytes() / u64::from(block_size);
+        let free_blocks = free + self.state.disk.list_blocks_max().saturating_sub(used);
         Ok(Space {
             block_size,
             blocks: used + free_blocks,
@@ -460,6 +653,24 @@ pub(crate) async fn look<T>(
     });
     told(looked.await, failed)?;
     Ok(found.expect("a look that has ended has a result"))
+}
+
+/// True when the store has a tree with a root directory. The tree's pages are a commit of their own, so that a crash may leave
+/// them without any.
+///
+/// # Errors
+/// When the first page cannot be read.
+pub async fn has_root(disk: &Disk) -> Result<bool, DiskError> {
+    if !disk.has_tree() {
+        return Ok(false);
+    }
+    let mut found = false;
+    disk.look_at_tree(|pages| {
+        found = pages.page(0)?.iter().any(|byte| *byte != 0);
+        Ok(())
+    })
+    .await?;
+    Ok(found)
 }
 
 /// Makes the tree with the root directory.

@@ -6,24 +6,29 @@
 
 mod attrs;
 mod check;
+mod convert;
 mod data;
 mod error;
 mod fs;
 mod merge;
 mod meta;
 mod names;
+mod offline;
 mod orphans;
 mod overlay;
+mod paths;
 mod step;
 mod tree;
 mod unit;
 
 pub use attrs::{SetAttr, SetXattr};
 pub use check::{FsReport, check};
+pub use convert::Left;
 pub use data::{Allocate, Seek};
 pub use error::FsError;
-pub use fs::{Attr, Fs, Space};
+pub use fs::{Attr, Fs, News, Space, Way, has_root};
 pub use names::{Listed, New, Rename};
+pub use offline::{OfflineError, OfflineTree, path_text};
 pub use orphans::Deletion;
 pub use tonearm_disk::Piece;
 pub use tonearm_format::{Inode, ROOT_INO, Time};

@@ -36,8 +36,8 @@ fn inodes(base: &Inode, now: &Inode, there: &Inode) -> Option<Inode> {
         ),
         false => (
             one_of(base.nlink, now.nlink, there.nlink)?.into(),
-            one_of(base.size, now.size, there.size)?,
-            one_of(base.mtime, now.mtime, there.mtime)?,
+            longer(base.size, now.size, there.size)?,
+            one_of(base.mtime, now.mtime, there.mtime).unwrap_or(now.mtime.max(there.mtime)),
         ),
     };
     Some(Inode {
@@ -63,6 +63,14 @@ fn one_of<T: PartialEq + Copy>(base: T, now: T, there: T) -> Option<T> {
         (true, _) => Some(there),
         (_, true) => Some(now),
         _ => (now == there).then_some(now),
+    }
+}
+
+/// The size that two writers leave; `None` when one of them has cut the file off and the other one has changed its size.
+fn longer(base: u64, now: u64, there: u64) -> Option<u64> {
+    match now >= base && there >= base {
+        true => Some(now.max(there)),
+        false => one_of(base, now, there),
     }
 }
 

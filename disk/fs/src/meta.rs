@@ -2,7 +2,7 @@
 //! and again when one was missing ([`tonearm_disk::TreeEdit`]).
 
 use crate::error::FsError;
-use crate::overlay::{Edit, Items, Overlay};
+use crate::overlay::{Changed, Edit, Items, Overlay};
 use crate::tree::{Check, Key, Pages, TreeError, Wait};
 use tonearm_disk::{TreePages, TreeStop};
 use tonearm_format::{DirEntry, FileExtent, FormatError, Inode, Xattr, item};
@@ -98,7 +98,7 @@ impl<'a, 'b> Meta<'a, 'b> {
         Self { items, naming }
     }
 
-    /// The tree as a unit sees it, which has changed `overlay`. Changes go to `edit`.
+    /// The tree as a unit sees it that has changed `overlay`. Changes go to `edit`.
     pub fn over(
         pages: &'a mut TreePages<'b>,
         naming: Naming,
@@ -107,6 +107,11 @@ impl<'a, 'b> Meta<'a, 'b> {
     ) -> Self {
         let items = Items::new(pages, Some((overlay, edit)));
         Self { items, naming }
+    }
+
+    /// What was changed in the committed tree.
+    pub fn into_changed(self) -> Changed {
+        self.items.into_changed()
     }
 
     pub fn number(&mut self, number: Number) -> Result<u64, Stop> {

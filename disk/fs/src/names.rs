@@ -6,7 +6,6 @@ use crate::meta::{Meta, Number, Stop, damaged, entry_key, orphan_key};
 use crate::orphans::Freed;
 use crate::step::Step;
 use crate::tree::Key;
-use tonearm_base::Lsn;
 use tonearm_format::{DirEntry, ENTRY_NAME_MAX, Inode, TARGET_CHUNK, Time, item};
 
 /// Most bytes of a symbolic link's target.
@@ -75,7 +74,7 @@ impl Meta<'_, '_> {
         }
     }
 
-    fn look_up(&mut self, dir: u64, name: &[u8]) -> Result<u64, Stop> {
+    pub(crate) fn look_up(&mut self, dir: u64, name: &[u8]) -> Result<u64, Stop> {
         let inode = self.directory(dir)?;
         match name {
             b"." => Ok(dir),
@@ -283,7 +282,7 @@ impl Fs {
     ) -> Result<Attr, FsError> {
         check_name(name)?;
         let (name, now) = (name.to_vec(), self.now());
-        let (attr, lsn) = self
+        let (attr, _) = self
             .change(move |meta| {
                 let mut parent = meta.open_directory(dir)?;
                 if meta.entry(dir, &name)?.is_some() {
@@ -301,7 +300,6 @@ impl Fs {
                 Ok(Attr { ino, inode })
             })
             .await?;
-        self.note(dir, lsn);
         Ok(attr)
     }
 
@@ -321,7 +319,7 @@ impl Fs {
                 Ok(Attr { ino, inode })
             })
             .await?;
-        self.open_handle(attr.ino);
+        self.open_handle(attr.ino)?;
         self.free_after_use(attr.ino);
         Ok(attr)
     }
@@ -333,7 +331,7 @@ impl Fs {
     pub async fn link(&self, ino: u64, dir: u64, name: &[u8]) -> Result<Attr, FsError> {
         check_name(name)?;
         let (name, now) = (name.to_vec(), self.now());
-        let (attr, lsn) = self
+        let (attr, _) = self
             .change(move |meta| {
                 let mut parent = meta.open_directory(dir)?;
                 let mut inode = meta.inode(ino)?;
@@ -360,8 +358,6 @@ impl Fs {
                 Ok(Attr { ino, inode })
             })
             .await?;
-        self.note(dir, lsn);
-        self.note(ino, lsn);
         Ok(attr)
     }
 
@@ -410,16 +406,14 @@ impl Fs {
                     Ok(dropped)
                 })
                 .await?;
-            if let Some((dropped, lsn)) = ended {
-                self.dropped(dropped, dir, lsn);
+            if let Some((dropped, _)) = ended {
+                self.dropped(dropped);
                 return Ok(());
             }
         }
     }
 
-    fn dropped(&self, dropped: Dropped, dir: u64, lsn: Lsn) {
-        self.note(dir, lsn);
-        self.note(dropped.ino, lsn);
+    fn dropped(&self, dropped: Dropped) {
         if dropped.is_last && !self.free_after_use(dropped.ino) {
             self.free_in_background(dropped.ino);
         }
@@ -465,11 +459,9 @@ impl Fs {
                     Ok(dropped)
                 })
                 .await?;
-            if let Some((dropped, lsn)) = ended {
-                self.note(from_dir, lsn);
-                self.note(to_dir, lsn);
+            if let Some((dropped, _)) = ended {
                 if let Some(dropped) = dropped {
-                    self.dropped(dropped, to_dir, lsn);
+                    self.dropped(dropped);
                 }
                 return Ok(());
             }

@@ -228,7 +228,7 @@ impl Fs {
         let (_, lsn) = self
             .end(unit, move |meta| meta.cut(ino, from, u64::MAX, count))
             .await?;
-        self.note(ino, lsn);
+        self.note_content(ino, lsn);
         Ok(false)
     }
 

@@ -6,9 +6,10 @@
 
 use crate::meta::{Number, Stop, damaged};
 use crate::tree::{Key, OWNER_WORDS, Tree};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use tonearm_disk::TreePages;
+use tonearm_format::{DirEntry, Inode, item};
 
 /// Memory that a changed item takes beside its two values.
 const ITEM_BYTES: usize = 128;
@@ -41,6 +42,12 @@ pub(crate) struct Overlay {
 pub(crate) type Edit = Overlay;
 
 impl Overlay {
+    /// The files that were changed, directories too.
+    pub fn inodes(&self) -> impl Iterator<Item = u64> {
+        let inodes = self.items.keys().filter(|key| key.kind == item::INODE);
+        inodes.map(|key| key.ino)
+    }
+
     /// Takes the changes of an operation. Returns the bytes of memory that they add.
     pub fn take(&mut self, edit: Edit) -> u64 {
         let mut bytes = 0;
@@ -57,16 +64,61 @@ impl Overlay {
     }
 }
 
+/// What a change of the committed tree changes.
+#[derive(Default)]
+pub(crate) struct Changed {
+    /// Inodes and their sizes; `None` for those that are gone.
+    pub inodes: Vec<(u64, Option<u64>)>,
+    /// Files without a name, among the inodes.
+    pub nameless: Vec<u64>,
+    /// Files that have other blocks, or blocks elsewhere.
+    pub extents: BTreeSet<u64>,
+    /// Names with their directories.
+    pub names: Vec<(u64, Vec<u8>)>,
+}
+
+impl Changed {
+    fn note(&mut self, key: Key, value: Option<&[u8]>) {
+        match key.kind {
+            item::INODE => {
+                let inode = value.and_then(|value| Inode::decode(value).ok());
+                self.inodes
+                    .push((key.ino, inode.as_ref().map(|inode| inode.size)));
+                let is_nameless = inode.is_some_and(|inode| inode.nlink == 0);
+                self.nameless.extend(is_nameless.then_some(key.ino));
+            }
+            item::EXTENT => {
+                self.extents.insert(key.ino);
+            }
+            item::ENTRY => {
+                let entry = value.and_then(|value| DirEntry::decode(value).ok());
+                self.names.extend(entry.map(|entry| (key.ino, entry.name)));
+            }
+            _ => {}
+        }
+    }
+}
+
 /// The items that an operation sees: those of the committed tree, or with a unit's changes over them.
 pub(crate) struct Items<'a, 'b> {
     tree: Tree<'a, TreePages<'b>>,
     unit: Option<(&'a Overlay, &'a mut Edit)>,
+    /// What is changed in the committed tree.
+    changed: Changed,
 }
 
 impl<'a, 'b> Items<'a, 'b> {
     pub fn new(pages: &'a mut TreePages<'b>, unit: Option<(&'a Overlay, &'a mut Edit)>) -> Self {
-        let tree = Tree(pages);
-        Self { tree, unit }
+        Self {
+            tree: Tree(pages),
+            unit,
+            changed: Changed::default(),
+        }
+    }
+
+    /// What was changed in the committed tree.
+    pub fn into_changed(self) -> Changed {
+        self.changed
     }
 
     /// The committed tree below.
@@ -128,13 +180,13 @@ impl<'a, 'b> Items<'a, 'b> {
     }
 
     /// The unit's change of an item.
-    fn changed(&self, key: Key) -> Option<&Change> {
+    fn own(&self, key: Key) -> Option<&Change> {
         let (overlay, edit) = self.unit.as_ref()?;
         edit.items.get(&key).or_else(|| overlay.items.get(&key))
     }
 
     pub fn get(&mut self, key: Key) -> Result<Option<Vec<u8>>, Stop> {
-        match self.changed(key) {
+        match self.own(key) {
             Some(change) => Ok(change.now.clone()),
             None => Ok(self.tree.get(key)?),
         }
@@ -143,7 +195,10 @@ impl<'a, 'b> Items<'a, 'b> {
     pub fn put(&mut self, key: Key, value: &[u8]) -> Result<(), Stop> {
         match self.unit {
             Some(_) => self.set(key, Some(value.to_vec())).map(drop),
-            None => Ok(self.tree.put(key, value)?),
+            None => {
+                self.changed.note(key, Some(value));
+                Ok(self.tree.put(key, value)?)
+            }
         }
     }
 
@@ -151,13 +206,19 @@ impl<'a, 'b> Items<'a, 'b> {
     pub fn remove(&mut self, key: Key) -> Result<bool, Stop> {
         match self.unit {
             Some(_) => self.set(key, None),
-            None => Ok(self.tree.remove(key)?),
+            None => {
+                let is_name = key.kind == item::ENTRY;
+                // The name is in the entry.
+                let entry = is_name.then(|| self.tree.get(key)).transpose()?;
+                self.changed.note(key, entry.flatten().as_deref());
+                Ok(self.tree.remove(key)?)
+            }
         }
     }
 
     /// Changes an item in the unit. True when it was there.
     fn set(&mut self, key: Key, now: Option<Vec<u8>>) -> Result<bool, Stop> {
-        let (base, was) = match self.changed(key) {
+        let (base, was) = match self.own(key) {
             Some(change) => (change.base.clone(), change.now.is_some()),
             None => {
                 let base = self.tree.get(key)?;
@@ -181,7 +242,7 @@ impl<'a, 'b> Items<'a, 'b> {
                 (None, _) => return Ok(committed),
                 (Some(own), _) => own,
             };
-            let now = self.changed(at).and_then(|change| change.now.clone());
+            let now = self.own(at).and_then(|change| change.now.clone());
             match (now, before(at)) {
                 (Some(value), _) => return Ok(Some((at, value))),
                 (None, Some(next)) => from = next,

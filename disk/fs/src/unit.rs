@@ -5,7 +5,8 @@
 //!
 //! A unit ends unless another one has changed one of these before:
 //!
-//! * a file whose content the unit has read or changed;
+//! * the content of a file whose content the unit has read or changed; for units of sessions, which have locks of their own, the
+//!   blocks that such a file has;
 //! * an item that the unit has changed, except that changes of different fields of an inode are merged, and so are
 //!   different names in one directory.
 //!
@@ -18,7 +19,7 @@
 //! 4. Open units hold at most a part of the memory for units, so that other operations have the rest.
 
 use crate::error::FsError;
-use crate::fs::{Fs, Use};
+use crate::fs::{Fs, Use, Way};
 use crate::merge::merge;
 use crate::meta::{Meta, Number, Stop, entry_key, inode_key, places};
 use crate::overlay::Overlay;
@@ -33,8 +34,9 @@ use tonearm_format::{Inode, item};
 use tonearm_rt::Semaphore;
 
 /// Most open units.
-const UNITS_MAX: usize = 64;
-/// The part of the memory for units that all open units of applications may hold.
+const UNITS_MAX: usize = 1024;
+/// The part of the memory for units that open units of programs on the mount may hold, of which there may be many that stall. Those
+/// of sessions may hold all but this part.
 const MEMORY_SHARE: u64 = 4;
 /// Most blocks that one operation of a unit frees.
 pub(crate) const UNIT_FREES_MAX: u64 = 1 << 16;
@@ -67,6 +69,7 @@ pub struct Unit {
 /// The state of an open unit.
 pub(crate) struct UnitState {
     pub turn: Semaphore,
+    way: Way,
     /// Missing while an operation has it, and when the unit has ended.
     pub aru: RefCell<Option<Aru>>,
     pub overlay: RefCell<Overlay>,
@@ -84,6 +87,8 @@ pub(crate) struct UnitState {
 pub(crate) struct Units {
     open: Vec<Weak<UnitState>>,
     counts: UnitCounts,
+    /// Memory that open units hold.
+    memory: u64,
 }
 
 impl Units {
@@ -101,10 +106,11 @@ struct Touched {
 }
 
 impl UnitState {
-    fn new(fs: &Fs) -> Self {
+    fn new(fs: &Fs, aru: Aru) -> Self {
         Self {
             turn: Semaphore::new(fs.rt(), 1),
-            aru: RefCell::new(Some(fs.disk().begin())),
+            way: fs.way(),
+            aru: RefCell::new(Some(aru)),
             overlay: RefCell::default(),
             files: RefCell::default(),
             failed: RefCell::new(None),
@@ -140,7 +146,7 @@ impl UnitState {
     pub fn touch(&self, fs: &Fs, ino: u64, is_changed: bool) {
         let is_same = self.with_file(fs, ino, |file| {
             file.is_changed |= is_changed;
-            let now = file.used.changed();
+            let now = file.used.content_changed(self.way);
             *file.seen.get_or_insert(now) == now
         });
         if !is_same {
@@ -173,7 +179,8 @@ impl UnitState {
     /// Makes the unit's changes in the committed tree.
     fn apply(&self, meta: &mut Meta<'_, '_>) -> Result<(), Stop> {
         for (ino, file) in &*self.files.borrow() {
-            if file.seen.is_some_and(|seen| seen != file.used.changed()) {
+            let now = file.used.content_changed(self.way);
+            if file.seen.is_some_and(|seen| seen != now) {
                 return Err(changed(*ino).into());
             }
         }
@@ -183,6 +190,9 @@ impl UnitState {
             let there = meta.get(*key)?;
             let merged = merge(*key, change, there.as_deref());
             let merged = merged.ok_or_else(|| conflict(*key))?;
+            if self.way == Way::Session && was_deleted(*key, there.as_deref()) {
+                return Err(conflict(*key).into());
+            }
             if key.kind == item::INODE && was_moved(change.base.as_deref(), merged.as_deref()) {
                 moved.push(key.ino);
             }
@@ -226,6 +236,12 @@ fn conflict(key: Key) -> FsError {
     })
 }
 
+/// True for the inode of a file that others have deleted.
+fn was_deleted(key: Key, there: Option<&[u8]>) -> bool {
+    let nlink = there.and_then(|bytes| Some(Inode::decode(bytes).ok()?.nlink));
+    key.kind == item::INODE && nlink == Some(0)
+}
+
 /// True when a directory has got another one above it.
 fn was_moved(base: Option<&[u8]>, now: Option<&[u8]>) -> bool {
     let parent = |bytes: Option<&[u8]>| Some(Inode::decode(bytes?).ok()?.parent);
@@ -236,8 +252,16 @@ impl Fs {
     /// Begins a unit. An empty one costs little.
     ///
     /// # Errors
-    /// When there are 64 units.
+    /// When there are 1024 units.
     pub fn begin(&self) -> Result<Unit, FsError> {
+        self.begin_with(self.disk().begin())
+    }
+
+    /// Begins a unit with a recovery unit, which may have changed volumes and lists.
+    ///
+    /// # Errors
+    /// As for [`Fs::begin`].
+    pub fn begin_with(&self, aru: Aru) -> Result<Unit, FsError> {
         let fs = self.committed();
         let state = {
             let mut units = fs.units().borrow_mut();
@@ -245,7 +269,7 @@ impl Fs {
             if units.open.len() >= UNITS_MAX {
                 return Err(FsError::TooManyUnits(UNITS_MAX));
             }
-            let state = Rc::new(UnitState::new(&fs));
+            let state = Rc::new(UnitState::new(&fs, aru));
             units.open.push(Rc::downgrade(&state));
             units.counts.begun += 1;
             state
@@ -294,22 +318,26 @@ impl Fs {
         self.take_inos(edit.next_ino);
         // A file without a name that the unit has changed, or has taken the last name, is deleted behind the unit.
         let fs = self.committed();
-        let inodes = edit.items.keys().filter(|key| key.kind == item::INODE);
-        inodes.for_each(|key| unit.with_file(&fs, key.ino, |_| ()));
+        edit.inodes()
+            .for_each(|ino| unit.with_file(&fs, ino, |_| ()));
         let more = unit.overlay.borrow_mut().take(edit);
-        let all: u64 = self
-            .units()
-            .borrow()
-            .open()
-            .map(|unit| unit.memory.get())
-            .sum();
-        let most = self.disk().shadow_bytes_max() / MEMORY_SHARE;
-        let left = most.saturating_sub(all - unit.memory.get());
+        let memory = self.disk().shadow_bytes_max();
+        let most = match self.way() {
+            Way::Mount => memory / MEMORY_SHARE,
+            Way::Session => memory - memory / MEMORY_SHARE,
+        };
+        let own = unit.memory.get();
+        let left = most.saturating_sub(self.units().borrow().memory - own);
         let fits = match step.charge(more) {
             Ok(()) => step.spill_to(left).await,
             refused => refused,
         };
-        unit.memory.set(step.memory_bytes());
+        if unit.check_failed().is_ok() {
+            let now = step.memory_bytes();
+            let before = unit.memory.replace(now);
+            let memory = &mut self.units().borrow_mut().memory;
+            *memory = *memory - before + now;
+        }
         match fits {
             Err(error) if error.kind() != ErrorKind::NoSpace => return Err(error.into()),
             Ok(()) if unit.memory.get() <= left => {}
@@ -346,9 +374,21 @@ impl Unit {
 
     /// The files that the unit has changed, directories too.
     pub fn changed(&self) -> Vec<u64> {
-        let overlay = self.state.overlay.borrow();
-        let inodes = overlay.items.keys().filter(|key| key.kind == item::INODE);
-        inodes.map(|key| key.ino).collect()
+        self.state.overlay.borrow().inodes().collect()
+    }
+
+    /// Runs an operation on volumes or lists in the unit. It changes nothing when it fails.
+    ///
+    /// # Errors
+    /// When the unit takes no operations.
+    pub async fn with_disk<T>(
+        &self,
+        operation: impl AsyncFnOnce(&mut Aru) -> T,
+    ) -> Result<T, FsError> {
+        let mut step = Step::of(&self.state).await?;
+        let result = operation(&mut step).await;
+        step.complete();
+        Ok(result)
     }
 
     /// True when the unit has made the file: nobody else can know it.
@@ -389,6 +429,7 @@ impl Unit {
         self.state.overlay.take();
         // The end of the last use of a file without a name deletes it.
         self.state.files.take();
+        self.fs.units().borrow_mut().memory -= self.state.memory.replace(0);
         if !self.is_counted.replace(true) {
             self.fs.units().borrow_mut().counts.aborted += 1;
         }
@@ -404,14 +445,14 @@ impl Unit {
             let used = files.iter().filter(|(_, file)| file.seen.is_some());
             used.map(|(ino, file)| (*ino, file.is_changed)).collect()
         };
-        let mut permits = Vec::with_capacity(files.len());
+        let (mut permits, mut written) = (Vec::with_capacity(files.len()), Vec::new());
         for (ino, is_changed) in files {
             let used = fs.take(ino);
-            let permit = match is_changed {
+            permits.push(match is_changed {
                 true => used.alone().await,
                 false => used.shared().await,
-            };
-            permits.push((permit, used));
+            });
+            written.extend(is_changed.then_some(used));
         }
         let turn = state.turn.acquire(1).await;
         state.check_failed()?;
@@ -423,8 +464,8 @@ impl Unit {
             .await?;
         let moved = || FsError::Conflict("a list of blocks".into());
         let ((), lsn) = ended.ok_or_else(moved)?;
-        for ino in self.changed() {
-            fs.note(ino, lsn);
+        for used in &written {
+            used.note_content(lsn);
         }
         drop((permits, turn));
         Ok(lsn)

@@ -1,11 +1,13 @@
 //! A recovery unit for threads: the operations of `tonearm_disk::Aru`, each of which waits for its end.
 
-use crate::create::{new_uuid, now_unix_s};
 use crate::error::StoreError;
-use crate::store::Store;
+use crate::files::{FILE_MODE, make, named};
+use crate::open_unit::OpenUnit;
+use crate::store::{Context, Store};
 use crate::units::{NotAvailable, UnitId, Units};
 use tonearm_base::{LooseBuf, Lsn};
 use tonearm_disk::{Disk, DiskError, Marks, Piece, Volume};
+use tonearm_fs::{Fs, FsError, Rename, SetAttr};
 
 /// An open recovery unit: all its changes take effect at once when it ends, or not at all. Dropping it aborts it.
 ///
@@ -53,7 +55,7 @@ impl Store {
     pub fn begin(&self) -> Result<Aru, StoreError> {
         let begin = |context: crate::Context| async move {
             let aru = context.disk.begin();
-            context.units.open(aru)
+            context.units.open(OpenUnit::new(aru))
         };
         Ok(Aru {
             id: self.run(begin)?,
@@ -75,11 +77,15 @@ impl Store {
     /// As for [`Aru::write`]; read-only, full or failed.
     pub fn write(&self, name: &str, offset: u64, data: &[u8]) -> Result<Lsn, StoreError> {
         let (name, data) = (name.to_string(), LooseBuf::copy_of(data));
-        let write = move |context: crate::Context| async move {
-            let volume = context.disk.volume(&name)?;
-            context.disk.write_buf(&volume, offset, data).await
+        let write = move |context: Context| async move {
+            let mut unit = OpenUnit::new(context.disk.begin());
+            Ok(match find(&mut unit, &context, &name).await? {
+                Found::Volume(volume) => context.disk.write_buf(&volume, offset, data).await?,
+                // It is a unit of its own, so that it conflicts with no other.
+                Found::File(fs, ino) => fs.committed().write_all(ino, vec![(offset, data)]).await?,
+            })
         };
-        Ok(self.run(write)??)
+        self.run(write)?
     }
 
     /// Size in bytes of a volume or file in the committed state.
@@ -135,17 +141,29 @@ impl Store {
 }
 
 impl Aru {
+    /// Runs an operation on volumes or lists in the unit.
     pub(crate) fn run<T: Send + 'static>(
         &self,
         operation: impl AsyncFnOnce(&mut tonearm_disk::Aru, &Disk) -> Result<T, DiskError>
         + Send
         + 'static,
     ) -> Result<T, StoreError> {
+        self.run_unit(async move |unit, context| {
+            let operation = async |aru: &mut tonearm_disk::Aru| operation(aru, &context.disk).await;
+            Ok(unit.with_disk(operation).await?)
+        })
+    }
+
+    /// Runs an operation in the unit.
+    fn run_unit<T: Send + 'static>(
+        &self,
+        operation: impl AsyncFnOnce(&mut OpenUnit, &Context) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let id = self.id;
         let done = self.store.run(move |context| async move {
-            let operation = async |aru: &mut tonearm_disk::Aru| operation(aru, &context.disk).await;
+            let operation = async |unit: &mut OpenUnit| operation(unit, &context).await;
             let result = context.units.with(id, operation).await;
-            Ok(result.map_err(|why| not_available(&context.units, why))??)
+            result.map_err(|why| not_available(&context.units, why))?
         });
         done?
     }
@@ -174,34 +192,62 @@ impl Aru {
     /// When there is none, or a block is damaged.
     pub fn read(&self, name: &str, offset: u64, len: usize) -> Result<Vec<u8>, StoreError> {
         let name = name.to_string();
-        self.run(async move |aru, _| {
-            let volume = aru.volume(&name)?;
-            read_in_unit(aru, &volume, offset, len).await
-        })
+        self.run_unit(
+            async move |unit, context| match find(unit, context, &name).await? {
+                Found::Volume(volume) => {
+                    let read = async |aru: &mut tonearm_disk::Aru| {
+                        read_in_unit(aru, &volume, offset, len).await
+                    };
+                    Ok(unit.with_disk(read).await?)
+                }
+                Found::File(fs, ino) => Ok(all(&fs.read(ino, offset, len as u64).await?)),
+            },
+        )
     }
 
     /// Writes `data` at `offset`. A file grows as needed, a volume does not.
     ///
     /// # Errors
-    /// When there is none, beyond a volume's end, read-only, or full. The unit goes on without the write.
+    /// When there is none, beyond a volume's end, read-only, or full. The unit cannot end then if it was a file.
     pub fn write(&mut self, name: &str, offset: u64, data: &[u8]) -> Result<(), StoreError> {
         let (name, data) = (name.to_string(), LooseBuf::copy_of(data));
-        self.run(async move |aru, _| {
-            let volume = aru.volume(&name)?;
-            aru.write_buf(&volume, offset, data).await
-        })
+        self.run_unit(
+            async move |unit, context| match find(unit, context, &name).await? {
+                Found::Volume(volume) => {
+                    let write = async |aru: &mut tonearm_disk::Aru| {
+                        aru.write_buf(&volume, offset, data).await
+                    };
+                    Ok(unit.with_disk(write).await?)
+                }
+                Found::File(fs, ino) => {
+                    Ok(fs.write_all(ino, vec![(offset, data)]).await.map(drop)?)
+                }
+            },
+        )
     }
 
     /// Sets the size of a volume or file. What is cut off is gone; what is added reads as zeroes.
     ///
     /// # Errors
-    /// When there is none, read-only, full, or a volume would have no bytes.
+    /// As for [`Aru::write`], and when a volume would have no bytes.
     pub fn resize(&mut self, name: &str, size_bytes: u64) -> Result<(), StoreError> {
         let name = name.to_string();
-        self.run(async move |aru, _| {
-            let volume = aru.volume(&name)?;
-            aru.resize(&volume, size_bytes).await
-        })
+        self.run_unit(
+            async move |unit, context| match find(unit, context, &name).await? {
+                Found::Volume(volume) => {
+                    let resize =
+                        async |aru: &mut tonearm_disk::Aru| aru.resize(&volume, size_bytes).await;
+                    Ok(unit.with_disk(resize).await?)
+                }
+                Found::File(fs, ino) => {
+                    let set = SetAttr {
+                        size: Some(size_bytes),
+                        ..SetAttr::default()
+                    };
+                    Ok(fs.set_attr(ino, set).await.map(drop)?)
+                }
+            },
+        )
     }
 
     /// Size in bytes as the unit sees it.
@@ -210,21 +256,28 @@ impl Aru {
     /// When there is no such volume or file.
     pub fn size(&self, name: &str) -> Result<u64, StoreError> {
         let name = name.to_string();
-        self.run(async move |aru, _| {
-            let volume = aru.volume(&name)?;
-            Ok(aru.size_bytes(&volume))
-        })
+        self.run_unit(
+            async move |unit, context| match find(unit, context, &name).await? {
+                Found::Volume(volume) => {
+                    let size = async |aru: &mut tonearm_disk::Aru| Ok(aru.size_bytes(&volume));
+                    Ok(unit.with_disk(size).await?)
+                }
+                Found::File(fs, ino) => Ok(fs.size(ino).await?),
+            },
+        )
     }
 
-    /// Makes an empty file.
+    /// Makes an empty file. Its name is a path in the file system.
     ///
     /// # Errors
-    /// When the name is taken or impossible, or there are too many.
+    /// When the name is taken or impossible, or the store is full.
     pub fn create_file(&mut self, name: &str) -> Result<(), StoreError> {
         let name = name.to_string();
-        self.run(async move |aru, _| {
-            let made = aru.create_file(&name, new_uuid(), now_unix_s()).await;
-            made.map(|_| ())
+        self.run_unit(async move |unit, context| {
+            check_free(unit, &name).await?;
+            let fs = unit.files(&context.files).await?.fs().clone();
+            let made = make(&fs, &name, FILE_MODE).await;
+            made.map(drop).map_err(|error| failure(&name, error))
         })
     }
 
@@ -234,7 +287,18 @@ impl Aru {
     /// When there is none.
     pub fn delete(&mut self, name: &str) -> Result<(), StoreError> {
         let name = name.to_string();
-        self.run(async move |aru, _| aru.delete_volume(&name).await)
+        self.run_unit(
+            async move |unit, context| match find(unit, context, &name).await? {
+                Found::Volume(_) => {
+                    let delete = async |aru: &mut tonearm_disk::Aru| aru.delete_volume(&name).await;
+                    Ok(unit.with_disk(delete).await?)
+                }
+                Found::File(fs, _) => {
+                    let (dir, own) = fs.above(name.as_bytes()).await?;
+                    Ok(fs.unlink(dir, own).await?)
+                }
+            },
+        )
     }
 
     /// Renames a volume or a file. It replaces nothing.
@@ -243,7 +307,69 @@ impl Aru {
     /// When there is none, or the new name is taken or impossible.
     pub fn rename(&mut self, from: &str, to: &str) -> Result<(), StoreError> {
         let (from, to) = (from.to_string(), to.to_string());
-        self.run(async move |aru, _| aru.rename_volume(&from, &to).await)
+        self.run_unit(
+            async move |unit, context| match find(unit, context, &from).await? {
+                Found::Volume(_) => {
+                    let rename =
+                        async |aru: &mut tonearm_disk::Aru| aru.rename_volume(&from, &to).await;
+                    Ok(unit.with_disk(rename).await?)
+                }
+                Found::File(fs, _) => {
+                    check_free(unit, &to).await?;
+                    let (from_place, to_place) = (
+                        fs.above(from.as_bytes()).await?,
+                        fs.above(to.as_bytes()).await?,
+                    );
+                    let renamed = fs.rename(from_place, to_place, Rename::NoReplace).await;
+                    renamed.map_err(|error| failure(&to, error))
+                }
+            },
+        )
+    }
+}
+
+/// What a name stands for in a unit.
+enum Found {
+    /// A volume, or a file that is in the volume table still.
+    Volume(Volume),
+    /// A file, and the file system as the unit sees it.
+    File(Fs, u64),
+}
+
+async fn find(unit: &mut OpenUnit, context: &Context, name: &str) -> Result<Found, StoreError> {
+    let volume = async |aru: &mut tonearm_disk::Aru| Ok(aru.volume(name));
+    match unit.with_disk(volume).await? {
+        Err(DiskError::NoVolume(_)) => {}
+        found => return Ok(Found::Volume(found?)),
+    }
+    if context.files.find().await?.is_none() {
+        return Err(DiskError::NoVolume(name.to_string()).into());
+    }
+    let fs = unit.files(&context.files).await?.fs().clone();
+    match fs.at(name.as_bytes()).await {
+        Err(FsError::NotFound) => Err(DiskError::NoVolume(name.to_string()).into()),
+        found => Ok(Found::File(fs.clone(), found?.ino)),
+    }
+}
+
+/// The error of an operation that makes `name`.
+fn failure(name: &str, error: FsError) -> StoreError {
+    let why = match error {
+        FsError::IsDirectory => "it is the root directory",
+        FsError::NameTooLong => "a name has at most 255 bytes, and a path 4096",
+        FsError::Invalid(why) => why,
+        error => return named(name, error).into(),
+    };
+    let name = name.to_string();
+    DiskError::BadName { name, why }.into()
+}
+
+/// Checks that no volume has the name.
+async fn check_free(unit: &mut OpenUnit, name: &str) -> Result<(), StoreError> {
+    let volume = async |aru: &mut tonearm_disk::Aru| Ok(aru.volume(name));
+    match unit.with_disk(volume).await? {
+        Ok(_) => Err(DiskError::VolumeExists(name.to_string()).into()),
+        Err(_) => Ok(()),
     }
 }
 
@@ -274,6 +400,15 @@ pub(crate) async fn read_in_unit(
             Err(error) => return Err(error),
         }
     }
+}
+
+/// The bytes of `pieces`.
+pub(crate) fn all(pieces: &[Piece]) -> Vec<u8> {
+    let len = pieces.iter().map(|piece| match piece {
+        Piece::Data(data) => data.len(),
+        Piece::Zero(zeroes) => *zeroes,
+    });
+    joined(pieces, len.sum())
 }
 
 /// The bytes of `pieces`, which are `len` together.

@@ -1,8 +1,10 @@
 //! Why a store cannot be opened or used.
 
+use crate::files::FilesError;
 use std::path::PathBuf;
 use tonearm_disk::DiskError;
 use tonearm_engine::EngineError;
+use tonearm_fs::FsError;
 use tonearm_uring::{MemberError, UringError};
 
 /// An error of an open store, or of opening one; each message says what, where, and what to do.
@@ -59,6 +61,9 @@ pub enum StoreError {
     /// The store failed, or refused.
     #[error(transparent)]
     Disk(#[from] DiskError),
+    /// An operation on a file failed.
+    #[error(transparent)]
+    Files(FilesError),
     /// There is no archive.
     #[error("the store is not archived")]
     NotArchived,
@@ -100,4 +105,19 @@ pub enum StoreError {
     /// A store over an executor waits for something that can never happen.
     #[error("nothing is ready, under way or timed in the world of this store: it stands still")]
     Stuck,
+}
+
+impl From<FsError> for StoreError {
+    fn from(error: FsError) -> Self {
+        match error {
+            FsError::Disk(error) => Self::Disk(error),
+            error => Self::Files(error.into()),
+        }
+    }
+}
+
+impl From<FilesError> for StoreError {
+    fn from(error: FilesError) -> Self {
+        Self::Files(error)
+    }
 }

@@ -1,5 +1,7 @@
 //! Files in a store, as one session of a client sees them: byte ranges by name, atomic recovery units, locks.
 //!
+//! They are the files of the store's file system. A name is a path in it: `app.db` and `/app.db` are one file.
+//!
 //! Invariants that every implementation keeps:
 //! 1. Only the unit itself sees what is written within it until it ends, and all callers see the whole of it at once
 //!    then. A unit that is aborted, or whose session ends first, has no effect.
@@ -16,12 +18,15 @@ mod open_files;
 pub mod remote;
 mod seen;
 mod session;
+mod system;
 
 pub use error::{FilesError, FilesErrorKind};
 pub(crate) use held::{Due, HeldWrite};
 pub use local::LocalFiles;
 pub use open_files::{files_socket, open_files};
 pub use session::Sessions;
+pub(crate) use session::{FILE_MODE, make, named};
+pub use system::FileSystem;
 
 use crate::store::Store;
 use serde::{Deserialize, Serialize};
@@ -65,15 +70,58 @@ pub struct Open {
     pub exclusive: bool,
 }
 
-/// Name, size and age of a file.
+/// Attributes of a file or directory.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FileInfo {
-    /// Its name.
+    /// Its name in its directory. Bytes that are not text are replaced.
     pub name: String,
-    /// Its size in bytes.
+    /// Its size in bytes; for a directory, the number of its names.
     pub size_bytes: u64,
     /// When it was made, in seconds since 1970.
     pub created_unix_s: u64,
+    /// When its content was changed last, in seconds since 1970.
+    pub modified_unix_s: u64,
+    /// Type and permissions, as `st_mode`.
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+}
+
+impl FileInfo {
+    /// It is a directory.
+    pub fn is_dir(&self) -> bool {
+        self.mode >> 12 == 0o04
+    }
+
+    /// It is a regular file.
+    pub fn is_file(&self) -> bool {
+        self.mode >> 12 == 0o10
+    }
+
+    /// It is a symbolic link.
+    pub fn is_link(&self) -> bool {
+        self.mode >> 12 == 0o12
+    }
+}
+
+/// New attributes of a file or directory; what is `None` stays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct NewAttr {
+    /// Permissions: the lowest 12 bits of `st_mode`. Others are ignored.
+    pub mode: Option<u32>,
+    /// Last change of the content, in seconds since 1970.
+    pub modified_unix_s: Option<u64>,
+}
+
+/// A part of a listing.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Listing {
+    /// Files and directories, in no order that means anything.
+    pub files: Vec<FileInfo>,
+    /// Where the next part begins; `None` behind the last one.
+    pub after: Option<u64>,
 }
 
 /// A session with the files of a store. Its methods may be called by any thread; those that name the same
@@ -115,22 +163,67 @@ pub trait Files: Send + Sync {
     /// Closes a handle and releases its locks. Unknown handles are ignored.
     fn close(&self, file: FileId);
 
-    /// All files, by name.
+    /// Attributes of what is at `path`, also of a symbolic link there; the empty path is the root directory.
     ///
     /// # Errors
-    /// When the store or the server cannot be reached any more.
-    fn list(&self) -> Result<Vec<FileInfo>, FilesError>;
+    /// `NotFound`; `Failed` when a part of the path before the last one is a symbolic link or no directory.
+    fn look(&self, path: &str) -> Result<FileInfo, FilesError>;
+
+    /// A part of the directory at `path`: the first one for `after` 0, else the one behind that with this `after`.
+    ///
+    /// # Errors
+    /// As for [`Files::look`]; `Failed` when it is no directory.
+    fn list(&self, path: &str, after: u64) -> Result<Listing, FilesError>;
+
+    /// All of the directory at `path`, by name.
+    ///
+    /// # Errors
+    /// As for [`Files::list`].
+    fn list_all(&self, path: &str) -> Result<Vec<FileInfo>, FilesError> {
+        let (mut all, mut after) = (Vec::new(), Some(0));
+        while let Some(from) = after {
+            let part = self.list(path, from)?;
+            all.extend(part.files);
+            after = part.after;
+        }
+        all.sort_by(|one, other| one.name.cmp(&other.name));
+        Ok(all)
+    }
+
+    /// Makes a directory, as a unit of its own.
+    ///
+    /// # Errors
+    /// `Exists`; `NotFound` when the directory above it is missing; `NoSpace`, `ReadOnly`.
+    fn make_dir(&self, path: &str) -> Result<(), FilesError>;
+
+    /// The target of the symbolic link at `path`.
+    ///
+    /// # Errors
+    /// `NotFound`; `Failed` when it is no symbolic link, or its target is not UTF-8.
+    fn read_link(&self, path: &str) -> Result<String, FilesError>;
+
+    /// Makes a symbolic link to `target`, which has 1 to 4095 bytes, as a unit of its own. Nothing needs to be at `target`.
+    ///
+    /// # Errors
+    /// As for [`Files::make_dir`]; `Failed` for a target of another length.
+    fn make_link(&self, path: &str, target: &str) -> Result<(), FilesError>;
+
+    /// Changes attributes of what is at `path`, all at once: within the unit, or as a unit of its own.
+    ///
+    /// # Errors
+    /// `NotFound`; `NoSpace`, `ReadOnly`; `Failed` for a file that is kept outside of the file system.
+    fn set_attr(&self, path: &str, aru: Option<AruId>, set: NewAttr) -> Result<(), FilesError>;
 
     /// Whether there is a file `name`.
     ///
     /// # Errors
-    /// As for [`Files::list`].
+    /// When the store or the server cannot be reached any more.
     fn exists(&self, name: &str) -> Result<bool, FilesError>;
 
-    /// Deletes the file `name`, as a unit of its own. Handles on it fail from now on with `NotFound`.
+    /// Deletes the file or empty directory `name`, as a unit of its own. Handles keep the file until they are closed.
     ///
     /// # Errors
-    /// `NotFound`, `ReadOnly`.
+    /// `NotFound`, `ReadOnly`; `Failed` for a directory that is not empty.
     fn delete(&self, name: &str) -> Result<(), FilesError>;
 
     /// Gives the file `from` the name `to`, as a unit of its own. Handles stay on the file.
@@ -216,7 +309,7 @@ pub trait Files: Send + Sync {
     /// How far the commits of the store have come. Waits for no device.
     ///
     /// # Errors
-    /// As for [`Files::list`].
+    /// When the store or the server cannot be reached any more.
     fn marks(&self) -> Result<Marks, FilesError>;
 
     /// Waits until the unit that ended with `lsn`, and all before it, are durable.
@@ -228,7 +321,7 @@ pub trait Files: Send + Sync {
     /// How far the archive of the store is; `None` when it was not archived since it was opened.
     ///
     /// # Errors
-    /// As for [`Files::list`].
+    /// When the store or the server cannot be reached any more.
     fn archive(&self) -> Result<Option<ArchiveInfo>, FilesError>;
 
     /// Waits until the unit that ended with `lsn`, and all before it, are durable and archived.

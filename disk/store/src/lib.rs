@@ -13,6 +13,7 @@ pub mod files;
 mod leader;
 mod lists;
 mod members;
+mod open_unit;
 mod per_process;
 mod store;
 mod units;
@@ -22,7 +23,7 @@ pub use aru::Aru;
 pub use create::{CreateOptions, create, create_behind, new_uuid, now_unix_s};
 pub use error::StoreError;
 pub use executor::Executor;
-pub use files::{Sessions, files_socket, open_files, remote};
+pub use files::{FileSystem, Sessions, files_socket, open_files, remote};
 pub use members::{
     Access, Members, Opened, beside, device_of, folder_of, holder, open_disk, open_members,
 };

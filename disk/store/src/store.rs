@@ -3,7 +3,7 @@
 use crate::archive::{ArchiveThread, end_archive};
 use crate::error::StoreError;
 use crate::executor::Executor;
-use crate::files::{LocalFiles, Sessions};
+use crate::files::{FileSystem, LocalFiles, Sessions};
 use crate::leader::{Engine, Leader, Platform};
 use crate::members::{Members, open_disk};
 use crate::units::Units;
@@ -17,6 +17,7 @@ use std::time::Duration;
 use tonearm_archive::EngineSource;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, DiskError, OpenOptions, StoreStats};
+use tonearm_fs::Time;
 use tonearm_rt::Rt;
 use tonearm_uring::{Call, Calls, MadeCall, RingWatch};
 
@@ -65,10 +66,12 @@ pub struct Store(Arc<Handle>);
 /// The context of a job; cheap to clone. It belongs to the engine and stays in its jobs.
 #[derive(Clone)]
 pub struct Context {
-    /// The volumes, files, units and lists.
+    /// The volumes, units and lists.
     pub disk: Disk,
     /// Tasks, timers and the clock.
     pub rt: Rt,
+    /// The file system.
+    pub files: FileSystem,
     pub(crate) sessions: Sessions,
     pub(crate) units: Units,
     /// What the archiver reads, if there is one.
@@ -76,12 +79,13 @@ pub struct Context {
 }
 
 impl Context {
-    fn new(disk: Disk, rt: Rt) -> Self {
-        let sessions = Sessions::new(&disk);
+    fn new(disk: Disk, rt: Rt, files: FileSystem) -> Self {
+        let sessions = Sessions::new(&rt, &disk, &files);
         let units = sessions.units().clone();
         Self {
             disk,
             rt,
+            files,
             sessions,
             units,
             archive: Rc::default(),
@@ -145,10 +149,19 @@ impl Platform for Uring {
     }
 }
 
+/// A time of an executor's clock as one of day.
+fn time_since_start(Nanos(now): Nanos) -> Time {
+    Time {
+        s: (now / 1_000_000_000) as i64,
+        ns: (now % 1_000_000_000) as u32,
+    }
+}
+
 /// The last job of a store.
 async fn close(context: Context) -> Result<(), DiskError> {
     context.sessions.end_all();
     context.units.close();
+    context.files.close();
     context.disk.close().await
 }
 
@@ -169,15 +182,19 @@ impl Store {
                 return Err(error);
             }
         };
-        let context = Context::new(disk, rt);
+        let files = FileSystem::new(&rt, &disk);
+        let context = Context::new(disk, rt, files);
         let leader = Leader::start(Engine::new(context, Some(calls)), Uring(watch))?;
         Ok(Self(Handle::new(leader)))
     }
 
     /// A store over any executor, for simulated worlds: no thread is started, and only the calling thread may use it.
-    /// The executor stays the caller's: closing the store does not shut it down.
+    /// The executor stays the caller's: closing the store does not shut it down. Times of
+    /// files are those of the executor's clock.
     pub fn over(rt: Rt, disk: Disk) -> Store {
-        let context = Context::new(disk, rt);
+        let clock = rt.clone();
+        let files = FileSystem::with_clock(&rt, &disk, move || time_since_start(clock.now()));
+        let context = Context::new(disk, rt, files);
         let leader = Leader::of_one_thread(Engine::new(context, None));
         Self(Handle::new(leader))
     }

@@ -5,10 +5,10 @@
 //! 2. An operation that panics aborts its unit.
 //! 3. A unit that is removed while an operation uses it is aborted when the operation ends.
 
+use crate::open_unit::OpenUnit;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tonearm_disk::Aru;
 
 /// Names an open unit.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -28,7 +28,7 @@ pub(crate) enum NotAvailable {
 }
 
 /// The table; clones are handles on the same. `A` is the unit, another type in tests.
-pub(crate) struct Units<A = Aru>(Rc<State<A>>);
+pub(crate) struct Units<A = OpenUnit>(Rc<State<A>>);
 
 struct State<A> {
     /// `None` while an operation has it.
@@ -148,7 +148,7 @@ fn of(session: u64) -> std::ops::RangeInclusive<UnitId> {
 }
 
 /// A unit that an operation uses.
-pub(crate) struct Taken<A = Aru> {
+pub(crate) struct Taken<A = OpenUnit> {
     units: Units<A>,
     id: UnitId,
     aru: Option<A>,

@@ -5,6 +5,7 @@ use std::ffi::{CString, c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use tonearm_disk::ErrorKind;
 use tonearm_store::StoreError;
+use tonearm_store::files::FilesErrorKind;
 use tonearm_uring::MemberError;
 
 /// The codes of the header.
@@ -41,6 +42,7 @@ impl From<StoreError> for Failure {
         let code = match &error {
             StoreError::Member(error) => of_member(error),
             StoreError::Disk(error) => of_kind(error.kind()),
+            StoreError::Files(error) => of_file(error.kind),
             StoreError::Engine(error) => {
                 of_kind(tonearm_disk::DiskError::from(error.clone()).kind())
             }
@@ -61,6 +63,19 @@ fn of_member(error: &MemberError) -> c_int {
         MemberError::NoSpace { .. } => NO_SPACE,
         MemberError::OddSize { .. } => INVALID,
         _ => FAILED,
+    }
+}
+
+fn of_file(kind: FilesErrorKind) -> c_int {
+    match kind {
+        FilesErrorKind::NotFound => NOT_FOUND,
+        FilesErrorKind::Exists => EXISTS,
+        FilesErrorKind::NoSpace => NO_SPACE,
+        FilesErrorKind::ReadOnly => READ_ONLY,
+        FilesErrorKind::Damaged => DAMAGED,
+        FilesErrorKind::Conflict => CONFLICT,
+        FilesErrorKind::Busy => BUSY,
+        FilesErrorKind::Away | FilesErrorKind::Failed => FAILED,
     }
 }
 

@@ -17,7 +17,9 @@ pub use self::archive::{
 };
 pub use self::checkpoint::Checkpoint;
 pub use self::exec::Exec;
-pub use self::files::{CopyOut, Files, FilesAction, FilesList, FilesPut, FilesRm};
+pub use self::files::{
+    CopyOut, Files, FilesAction, FilesGet, FilesList, FilesMkdir, FilesMv, FilesPut, FilesRm,
+};
 pub use self::member::{Member, MemberAction};
 pub use self::mount::{Mount, MountArgs};
 pub use self::relayout::Relayout;
@@ -91,7 +93,7 @@ pub enum Command {
     Exec(Exec),
     /// Make, list, delete, resize or protect volumes
     Volume(Volume),
-    /// List, get, put or remove files, such as databases
+    /// List, copy, move or remove files and directories
     Files(Files),
     /// SQLite databases in a store: import, export, a shell
     Sqlite(Sqlite),

@@ -64,6 +64,9 @@ pub(crate) async fn perform(
         },
         Operation::Attr { ino } => Ok(Answer::Attr(fs.attr(ino).await?, kept(fs, ino, None))),
         Operation::SetAttr { ino, changes } => {
+            if changes.size.is_some() {
+                fs.check_not_busy(ino)?;
+            }
             let set = without_lost_privilege(fs, by, ino, changes).await?;
             let attr = fs.set_attr(ino, set).await?;
             let attr = context.shown(attr).await?;
@@ -99,9 +102,12 @@ pub(crate) async fn perform(
             let attr = match fs.make(dir, &name, new(by, mode)).await {
                 // Another program has made it since the kernel looked.
                 Err(FsError::Exists) if !exclusive => found(fs, by, dir, &name, truncate).await?,
-                made => made?,
+                made => {
+                    let attr = made?;
+                    fs.open_handle(attr.ino)?;
+                    attr
+                }
             };
-            fs.open_handle(attr.ino);
             let direct = context.opened(attr.ino, direct);
             let kept = kept(fs, attr.ino, Some((dir, &name)));
             let attr = context.shown(attr).await?;
@@ -128,7 +134,7 @@ pub(crate) async fn perform(
         }
         Operation::Open { ino, direct } => {
             // The handle comes first, so that the file is not deleted meanwhile.
-            fs.open_handle(ino);
+            fs.open_handle(ino)?;
             match fs.attr(ino).await {
                 Ok(_) => {
                     let direct = context.opened(ino, direct);
@@ -308,7 +314,7 @@ fn new(by: Caller, mode: u32) -> New {
     }
 }
 
-/// The file of a `create` that was there already.
+/// The file of a `create` that was there already, with a handle.
 async fn found(
     fs: &Fs,
     by: Caller,
@@ -317,6 +323,7 @@ async fn found(
     truncate: bool,
 ) -> Result<Attr, FsError> {
     let attr = fs.look_up(dir, name).await?;
+    fs.open_handle(attr.ino)?;
     if !truncate {
         return Ok(attr);
     }
@@ -324,8 +331,15 @@ async fn found(
         size: Some(0),
         ..Changes::default()
     };
-    let set = without_lost_privilege(fs, by, attr.ino, changes).await?;
-    fs.set_attr(attr.ino, set).await
+    let cut = async {
+        let set = without_lost_privilege(fs, by, attr.ino, changes).await?;
+        fs.set_attr(attr.ino, set).await
+    };
+    let cut = cut.await;
+    if cut.is_err() {
+        fs.close_handle(attr.ino);
+    }
+    cut
 }
 
 /// The changes of a request, with the mode that they leave: another owner takes the set-user-id bits of any file, and another

@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use tonearm_base::{BufPool, Nanos};
-use tonearm_fs::{Fs, FsError, Unit, UnitCounts};
+use tonearm_fs::{Fs, FsError, News, Unit, UnitCounts};
 use tonearm_rt::{Data, DeviceId, Op, Permit, Rt, Semaphore};
 
 /// Memory that requests under way may take. One more request is taken when it is used up.
@@ -48,6 +48,12 @@ impl FuseServer {
             units: Rc::new(Units::new(incoming.shared.clone(), rt)),
             notices: incoming.notices.clone(),
         }));
+        let notices = server.0.notices.clone();
+        fs.watch_sessions(move |News { files, names }| {
+            let then = None;
+            // Without the thread that takes it the mount has ended.
+            let _ = notices.send(Notice { files, names, then });
+        });
         rt.spawn_detached(server.clone().take_all(incoming, bell, pool.clone()));
         server
     }

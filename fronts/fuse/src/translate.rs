@@ -38,6 +38,7 @@ pub(crate) fn errno(error: &FsError) -> Errno {
         FsError::Conflict(_) | FsError::UnitEnded(_) => Errno::CANCELED,
         FsError::UnitTooLarge => Errno::NOSPC,
         FsError::TooManyUnits(_) => Errno::AGAIN,
+        FsError::Busy(_) => Errno::BUSY,
         FsError::Damaged(_) => Errno::IO,
         FsError::Disk(_) if error.is_full() => Errno::NOSPC,
         FsError::Disk(_) if error.is_read_only() => Errno::ROFS,

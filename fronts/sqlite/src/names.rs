@@ -1,5 +1,6 @@
 //! Full names of files. SQLite uses only a file's full name when it opens the file again or deletes it. So the full
-//! name has the path of the store, a slash, and the name of the file, which contains no slash.
+//! name has the path of the store and that of the file in it: `/srv/app.tn/app.db`. Two slashes stand before a file in a
+//! directory, because one could belong to either path: `/srv/app.tn//shop/app.db`.
 
 use crate::failure::{Failure, Result};
 use crate::ffi;
@@ -10,43 +11,43 @@ pub const STORE_VARIABLE: &str = "TONEARM_STORE";
 
 /// The store and the file of a full name.
 pub fn split(full: &str) -> Option<(&str, &str)> {
-    full.rsplit_once('/')
-        .filter(|(store, file)| !store.is_empty() && !file.is_empty())
+    let parts = full.split_once("//");
+    let parts = parts.or_else(|| full.rsplit_once('/'));
+    parts.filter(|(store, file)| !store.is_empty() && !file.is_empty())
 }
 
 /// The full name of the file that a program calls `name`, with the parameter `store` of its URI.
 ///
 /// # Errors
-/// `CANTOPEN` when no store is given, or two are.
+/// `CANTOPEN` when no store is given.
 pub fn full(name: &str, store: Option<&str>, is_provided: impl Fn(&str) -> bool) -> Result<String> {
-    let (told, file) = match split(name) {
-        Some((told, file)) => (Some(told), file),
-        None => (None, name),
+    let variable = std::env::var(STORE_VARIABLE).ok();
+    let (store, file) = match (split(name), store) {
+        (Some((told, file)), Some(store))
+            if canonical(told, &is_provided) == canonical(store, &is_provided) =>
+        {
+            (Some(store), file)
+        }
+        // A path in the store that the URI tells.
+        (_, Some(store)) => (Some(store), name.trim_start_matches('/')),
+        (Some((told, file)), None) => (Some(told), file),
+        (None, None) => (variable.as_deref(), name),
     };
-    if file.is_empty() || file.contains('/') {
+    if file.is_empty() || file.ends_with('/') || file.contains("//") {
         let text = format!("{name:?} names no file of a store");
         return Err(Failure::new(ffi::CANTOPEN, text));
     }
-    let variable = std::env::var(STORE_VARIABLE).ok();
-    let store = match (told, store) {
-        (Some(told), Some(store))
-            if canonical(told, &is_provided) != canonical(store, &is_provided) =>
-        {
-            let text = format!(
-                "{name:?} has a slash, so it names a file in the store {told}, but the URI says store={store}; \
-                 files of a store have plain names such as app.db"
-            );
-            return Err(Failure::new(ffi::CANTOPEN, text));
-        }
-        (told, store) => store.or(told).or(variable.as_deref()),
-    };
     let Some(store) = store.filter(|store| !store.is_empty()) else {
         let text = format!(
             "no store is told for {name:?}: open file:{file}?vfs=tonearm&store=/path/store.tn, or set {STORE_VARIABLE}"
         );
         return Err(Failure::new(ffi::CANTOPEN, text));
     };
-    Ok(format!("{}/{file}", canonical(store, &is_provided)))
+    let store = canonical(store, &is_provided);
+    Ok(match file.contains('/') {
+        true => format!("{store}//{file}"),
+        false => format!("{store}/{file}"),
+    })
 }
 
 /// One name for each store: the real path of a store on this machine; for a provided store, the name under which it was

@@ -199,7 +199,7 @@ fn session(store: &Store) -> Result<Arc<dyn Files>, String> {
 fn read_all(files: &dyn Files) -> Result<Contents, String> {
     let read = || {
         let mut contents = Vec::new();
-        for info in files.list()? {
+        for info in files.list_all("")? {
             let file = files.open(&info.name, Open::default())?;
             let mut bytes = vec![0; info.size_bytes as usize];
             let count = files.read(file, None, 0, &mut bytes)?;

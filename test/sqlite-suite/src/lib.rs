@@ -44,7 +44,7 @@ fn start() -> Result<(), String> {
     if FILES.get().is_none() {
         let files = open(Path::new(&variable(STORE)?)).map_err(|error| error.to_string())?;
         // Files of an earlier script.
-        for info in files.list().map_err(|error| error.to_string())? {
+        for info in files.list_all("").map_err(|error| error.to_string())? {
             files
                 .delete(&info.name)
                 .map_err(|error| error.to_string())?;
@@ -190,7 +190,7 @@ pub unsafe extern "C" fn suite_list(
     each: unsafe extern "C" fn(*mut std::ffi::c_void, *const c_char),
     context: *mut std::ffi::c_void,
 ) {
-    for info in files().list().unwrap_or_default() {
+    for info in files().list_all("").unwrap_or_default() {
         if let Ok(name) = std::ffi::CString::new(info.name) {
             // SAFETY: as the caller promises.
             unsafe { each(context, name.as_ptr()) };

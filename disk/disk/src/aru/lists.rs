@@ -5,6 +5,7 @@ use crate::error::DiskError;
 use crate::lists::records::{self, Records};
 use crate::lists::shadow::{ListOp, View};
 use crate::lists::{BlockId, Id, ListId};
+use tonearm_base::LooseBuf;
 use tonearm_format::ListRecord;
 use tonearm_layout::Piece;
 
@@ -117,6 +118,16 @@ impl Aru {
         let area = self.disk.area_volume();
         let area = area.ok_or(DiskError::NoBlock(offset / self.block()))?;
         self.write(&area, offset, data).await
+    }
+
+    /// As [`Aru::write_blocks`]. Whole aligned blocks become the unit's without a copy.
+    ///
+    /// # Errors
+    /// As for [`Aru::write_blocks`].
+    pub async fn write_blocks_buf(&mut self, offset: u64, data: LooseBuf) -> Result<(), DiskError> {
+        let area = self.disk.area_volume();
+        let area = area.ok_or(DiskError::NoBlock(offset / self.block()))?;
+        self.write_buf(&area, offset, data).await
     }
 
     /// Reads bytes of adjacent blocks as the unit sees them. `offset` is as for [`Aru::write_blocks`].

@@ -74,6 +74,7 @@ impl From<StoreError> for FilesError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Disk(error) => error.into(),
+            StoreError::Files(error) => error,
             StoreError::Engine(error) => DiskError::from(error).into(),
             StoreError::Member(MemberError::InUse { .. }) => {
                 Self::new(FilesErrorKind::Busy, error.to_string())

@@ -3,7 +3,9 @@
 use super::held::{HeldUnits, Left, not_open};
 use super::seen::{Seen, View};
 use super::session::{Opened, Session, SharedLocks, not_open_file};
-use super::{AruId, Due, FileId, FileInfo, Files, FilesError, HeldWrite, Level, Open};
+use super::{
+    AruId, Due, FileId, FileInfo, Files, FilesError, HeldWrite, Level, Listing, NewAttr, Open,
+};
 use crate::error::StoreError;
 use crate::store::Store;
 use std::future::Future;
@@ -199,8 +201,36 @@ impl Files for LocalFiles {
         });
     }
 
-    fn list(&self) -> Result<Vec<FileInfo>, FilesError> {
-        self.run(|session| async move { Ok(session.list()) })
+    fn look(&self, path: &str) -> Result<FileInfo, FilesError> {
+        let path = path.to_string();
+        self.run(move |session| async move { session.look(&path).await })
+    }
+
+    fn list(&self, path: &str, after: u64) -> Result<Listing, FilesError> {
+        let path = path.to_string();
+        self.run(move |session| async move { session.list(&path, after).await })
+    }
+
+    fn make_dir(&self, path: &str) -> Result<(), FilesError> {
+        let path = path.to_string();
+        self.run(move |session| async move { session.make_dir(&path).await })
+    }
+
+    fn read_link(&self, path: &str) -> Result<String, FilesError> {
+        let path = path.to_string();
+        self.run(move |session| async move { session.read_link(&path).await })
+    }
+
+    fn make_link(&self, path: &str, target: &str) -> Result<(), FilesError> {
+        let (path, target) = (path.to_string(), target.to_string());
+        self.run(move |session| async move { session.make_link(&path, &target).await })
+    }
+
+    fn set_attr(&self, path: &str, aru: Option<AruId>, set: NewAttr) -> Result<(), FilesError> {
+        let path = path.to_string();
+        self.run_in(aru, move |session| async move {
+            session.set_attr(&path, aru, set).await
+        })
     }
 
     fn exists(&self, name: &str) -> Result<bool, FilesError> {
@@ -210,8 +240,10 @@ impl Files for LocalFiles {
         }
         let name = name.to_string();
         let (count, name, exists) = self.run(move |session| async move {
-            let exists = session.exists(&name);
-            Ok((session.names().count(), name, exists))
+            // The count is taken before the look, so that a change during the look counts as later.
+            let count = session.names().count();
+            let exists = session.exists(&name).await?;
+            Ok((count, name, exists))
         })?;
         self.seen.found_name(count, name, exists);
         Ok(exists)
@@ -229,13 +261,17 @@ impl Files for LocalFiles {
 
     fn size(&self, file: FileId, aru: Option<AruId>) -> Result<u64, FilesError> {
         if aru.is_some() {
-            return self.run_in(aru, move |session| async move { session.size(file, aru) });
+            let size = move |session: Session| async move { session.size(file, aru).await };
+            return self.run_in(aru, size);
         }
         if let Some(size) = self.seen.size(file) {
             self.store.check()?;
             return Ok(size);
         }
-        let (count, size) = self.run(move |session| async move { session.state(file) })?;
+        let (count, size) = self.run(move |session| async move {
+            let count = session.count(file)?;
+            Ok((count, session.size(file, None).await?))
+        })?;
         let found = View {
             count,
             size: Some(size),
@@ -261,7 +297,7 @@ impl Files for LocalFiles {
         let len = buf.len();
         let read = move |session: Session| async move {
             // The count is taken before the read, so that a change during the read counts as later.
-            let (count, _) = session.state(file)?;
+            let count = session.count(file)?;
             Ok((count, session.read(file, aru, offset, len).await?))
         };
         let (count, bytes) = self.run_in(aru, read)?;
@@ -336,11 +372,9 @@ impl Files for LocalFiles {
             let lsn = session.end(aru).await?;
             // There was no await, so nothing else has been committed in between.
             views.retain_mut(|(file, view)| {
-                let state = session.state(*file).ok();
-                state.is_some_and(|(count, size)| {
-                    (view.count, view.size) = (count, Some(size));
-                    true
-                })
+                view.size = session.known_size(*file);
+                let count = session.count(*file);
+                count.map(|count| view.count = count).is_ok()
             });
             let acknowledged = session.acknowledge(lsn, durable).await;
             Ok((spare, views, acknowledged.map(|()| lsn)))

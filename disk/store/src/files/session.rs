@@ -4,21 +4,24 @@
 //!
 //! A session ends in this order: its units are aborted; then its locks are released.
 
+mod attrs;
+mod content;
 mod locks;
+mod names;
 
-use crate::aru::{joined, read_in_unit};
-use crate::create::{new_uuid, now_unix_s};
-use crate::files::{
-    AruId, Due, FileId, FileInfo, FilesError, FilesErrorKind, HeldWrite, Level, Open,
-};
+use crate::files::{AruId, FileId, FileSystem, FilesError, FilesErrorKind, Level};
+use crate::open_unit::OpenUnit;
 use crate::units::{NotAvailable, Taken, UnitId, Units};
 pub(crate) use locks::SharedLocks;
+pub(crate) use names::{make, named};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tonearm_base::{AlignedMemory, LooseBuf, Lsn};
-use tonearm_disk::{Ack, Aru, Changes, Disk, DiskError, ErrorKind, Marks, Volume, VolumeKind};
+use tonearm_base::{Lsn, Nanos};
+use tonearm_disk::{Ack, Changes, Disk, DiskError, Marks, Volume, VolumeKind};
 use tonearm_engine::ArchiveInfo;
+use tonearm_fs::{Fs, FsError, Way};
+use tonearm_rt::Rt;
 
 /// Most open files of a session.
 const FILES_MAX: usize = 1024;
@@ -26,6 +29,17 @@ const FILES_MAX: usize = 1024;
 const RUNS_MAX: usize = 4096;
 /// Most open units of a session.
 const ARUS_MAX: usize = 256;
+/// Locks of files have this bit beside the file's number. Those of volumes have their serial number.
+const FILE_BIT: u64 = 1 << 63;
+/// Permissions of a new file.
+pub(crate) const FILE_MODE: u32 = 0o100_644;
+/// Those of a new directory.
+const DIRECTORY_MODE: u32 = 0o040_755;
+/// Files of one part of a listing.
+const LISTED: usize = 192;
+/// How long the kernel may take to tell that a program has closed a file on the mount.
+const CLOSING: Nanos = Nanos::from_millis(500);
+const BETWEEN_LOOKS: Nanos = Nanos::from_millis(5);
 
 /// All sessions with a disk; cheap to clone.
 #[derive(Clone)]
@@ -33,6 +47,8 @@ pub struct Sessions(Rc<State>);
 
 struct State {
     disk: Disk,
+    rt: Rt,
+    system: FileSystem,
     locks: SharedLocks,
     units: Units,
     open: RefCell<BTreeMap<u64, Session>>,
@@ -56,15 +72,62 @@ pub(crate) struct Opened {
 struct SessionState {
     number: u64,
     sessions: Sessions,
-    files: RefCell<BTreeMap<FileId, Volume>>,
+    files: RefCell<BTreeMap<FileId, OpenFile>>,
     next_file: Cell<u64>,
+}
+
+/// What a handle stands for.
+#[derive(Clone)]
+enum OpenFile {
+    /// A volume, or a file that is in the volume table still.
+    Volume(Volume),
+    File(Rc<Handle>),
+}
+
+/// A file that is kept open.
+struct Handle {
+    fs: Fs,
+    ino: u64,
+}
+
+impl Handle {
+    fn open(fs: &Fs, ino: u64) -> Result<OpenFile, FsError> {
+        let fs = fs.committed();
+        fs.open_handle(ino)?;
+        Ok(OpenFile::File(Rc::new(Self { fs, ino })))
+    }
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.fs.close_handle(self.ino);
+    }
+}
+
+impl OpenFile {
+    /// Its name among the locks.
+    fn serial(&self) -> u64 {
+        match self {
+            Self::Volume(volume) => volume.serial(),
+            Self::File(file) => file.ino | FILE_BIT,
+        }
+    }
+
+    fn changes(&self) -> Changes {
+        match self {
+            Self::Volume(volume) => volume.changes(),
+            Self::File(file) => file.fs.changes(file.ino),
+        }
+    }
 }
 
 impl Sessions {
     /// No sessions yet.
-    pub fn new(disk: &Disk) -> Self {
+    pub fn new(rt: &Rt, disk: &Disk, system: &FileSystem) -> Self {
         Self(Rc::new(State {
             disk: disk.clone(),
+            rt: rt.clone(),
+            system: system.clone(),
             locks: SharedLocks::default(),
             units: Units::default(),
             open: RefCell::default(),
@@ -127,6 +190,21 @@ impl Session {
         &self.0.sessions.0.disk
     }
 
+    fn system(&self) -> &FileSystem {
+        &self.0.sessions.0.system
+    }
+
+    /// The file system; `None` when there is none.
+    async fn fs(&self) -> Result<Option<Fs>, FilesError> {
+        let fs = self.system().find().await?;
+        Ok(fs.map(|fs| fs.by(Way::Session)))
+    }
+
+    /// The file system, made if there is none.
+    async fn fs_to_change(&self) -> Result<Fs, FilesError> {
+        Ok(self.system().get().await?.by(Way::Session))
+    }
+
     fn locks(&self) -> &SharedLocks {
         self.0.sessions.locks()
     }
@@ -148,81 +226,19 @@ impl Session {
         self.locks().release(self.0.number);
     }
 
-    /// Opens a file.
-    pub async fn open(&self, name: &str, how: Open) -> Result<Opened, FilesError> {
-        self.check_files()?;
-        let volume = loop {
-            match self.file(name) {
-                Ok(_) if how.create && how.exclusive => {
-                    let text = format!("there is a file {name:?} already");
-                    return Err(FilesError::new(FilesErrorKind::Exists, text));
-                }
-                Ok(volume) => break volume,
-                Err(error) if error.kind != FilesErrorKind::NotFound || !how.create => {
-                    return Err(error);
-                }
-                Err(_) => {}
-            }
-            let mut aru = self.disk().begin();
-            let made = aru.create_file(name, new_uuid(), now_unix_s()).await;
-            let made = match made {
-                Ok(volume) => aru.end().await.map(|_| volume),
-                Err(error) => Err(error),
-            };
-            match made {
-                Ok(volume) => break volume,
-                // Another session has made the file meanwhile.
-                Err(error) if matches!(error.kind(), ErrorKind::Exists | ErrorKind::Conflict) => {}
-                Err(error) => return Err(error.into()),
-            }
-            if how.exclusive || self.file(name).is_err() {
-                // A volume has the name, or the file was made and deleted again.
-                let text = format!("there is a volume or file {name:?} already");
-                return Err(FilesError::new(FilesErrorKind::Exists, text));
-            }
-        };
-        Ok(self.opened(volume))
-    }
-
     /// Opens a volume.
     pub fn open_volume(&self, name: &str) -> Result<Opened, FilesError> {
         self.check_files()?;
         match self.disk().volume(name) {
-            Ok(volume) if volume.kind() == VolumeKind::Plain => Ok(self.opened(volume)),
+            Ok(volume) if volume.kind() == VolumeKind::Plain => {
+                Ok(self.opened(OpenFile::Volume(volume)))
+            }
             Ok(_) | Err(DiskError::NoVolume(_)) => {
                 let text = format!("there is no volume {name:?}; `tonearm volume list` shows all");
                 Err(FilesError::new(FilesErrorKind::NotFound, text))
             }
             Err(error) => Err(error.into()),
         }
-    }
-
-    /// Makes a range read as zeroes.
-    pub async fn zero(&self, file: FileId, offset: u64, len: u64) -> Result<(), FilesError> {
-        let volume = self.volume(file)?;
-        Ok(volume.write_zeroes(offset, len, false, false).await?)
-    }
-
-    /// Which parts of a range are allocated, at least for the first part of it.
-    pub async fn status(
-        &self,
-        file: FileId,
-        offset: u64,
-        len: u64,
-    ) -> Result<Vec<(u64, bool)>, FilesError> {
-        let mut runs = self.volume(file)?.status(offset, len).await?;
-        runs.truncate(RUNS_MAX);
-        Ok(runs)
-    }
-
-    /// Makes a file within a unit; as [`Session::open`].
-    pub async fn create(&self, aru: AruId, name: &str) -> Result<Opened, FilesError> {
-        self.check_files()?;
-        let create = async |aru: &mut Aru| {
-            let made = aru.create_file(name, new_uuid(), now_unix_s());
-            made.await
-        };
-        Ok(self.opened(self.within(aru, create).await?))
     }
 
     fn check_files(&self) -> Result<(), FilesError> {
@@ -234,10 +250,10 @@ impl Session {
         }
     }
 
-    fn opened(&self, volume: Volume) -> Opened {
+    fn opened(&self, open: OpenFile) -> Opened {
         let file = FileId(self.0.next_file.replace(self.0.next_file.get() + 1));
-        let (serial, changes) = (volume.serial(), volume.changes());
-        self.0.files.borrow_mut().insert(file, volume);
+        let (serial, changes) = (open.serial(), open.changes());
+        self.0.files.borrow_mut().insert(file, open);
         Opened {
             file,
             serial,
@@ -246,21 +262,12 @@ impl Session {
     }
 
     pub fn close(&self, file: FileId) {
-        if let Some(volume) = self.0.files.borrow_mut().remove(&file) {
+        let open = self.0.files.borrow_mut().remove(&file);
+        if let Some(open) = open {
             let locks = self.locks();
-            let released = locks.unlock(volume.serial(), self.holder(file), Level::None);
+            let released = locks.unlock(open.serial(), self.holder(file), Level::None);
             debug_assert!(released.is_ok(), "a lock can always be given up");
         }
-    }
-
-    pub fn list(&self) -> Vec<FileInfo> {
-        let files = self.disk().files().into_iter();
-        let info = |file: tonearm_disk::VolumeInfo| FileInfo {
-            name: file.name,
-            size_bytes: file.size_bytes,
-            created_unix_s: file.created_unix_s,
-        };
-        files.map(info).collect()
     }
 
     /// Counts the commits that have changed names.
@@ -268,65 +275,16 @@ impl Session {
         self.disk().names()
     }
 
-    /// How many commits have changed the file, and its size.
-    pub fn state(&self, file: FileId) -> Result<(u64, u64), FilesError> {
-        let volume = self.volume(file)?;
-        Ok((volume.changes().count(), volume.size_bytes()))
+    /// How many commits have changed the file.
+    pub fn count(&self, file: FileId) -> Result<u64, FilesError> {
+        Ok(self.file(file)?.changes().count())
     }
 
-    pub fn exists(&self, name: &str) -> bool {
-        self.file(name).is_ok()
-    }
-
-    pub async fn delete(&self, name: &str) -> Result<(), FilesError> {
-        self.file(name)?;
-        let mut aru = self.disk().begin();
-        aru.delete_volume(name).await?;
-        self.acknowledge(aru.end().await?, false).await
-    }
-
-    pub async fn rename(&self, from: &str, to: &str) -> Result<(), FilesError> {
-        self.file(from)?;
-        let mut aru = self.disk().begin();
-        aru.rename_volume(from, to).await?;
-        self.acknowledge(aru.end().await?, false).await
-    }
-
-    pub fn size(&self, file: FileId, aru: Option<AruId>) -> Result<u64, FilesError> {
-        let volume = self.volume(file)?;
-        match aru {
-            None => Ok(volume.size_bytes()),
-            Some(id) => {
-                let mut taken = self.take(id)?;
-                let size = taken.aru().size_bytes(&volume);
-                taken.put_back();
-                Ok(size)
-            }
-        }
-    }
-
-    /// At most `len` bytes at `offset`, fewer at the end of the file.
-    pub async fn read(
-        &self,
-        file: FileId,
-        aru: Option<AruId>,
-        offset: u64,
-        len: usize,
-    ) -> Result<Vec<u8>, FilesError> {
-        let volume = self.volume(file)?;
-        if let Some(id) = aru {
-            let read = async |aru: &mut Aru| read_in_unit(aru, &volume, offset, len).await;
-            return self.within(id, read).await;
-        }
-        loop {
-            let size = volume.size_bytes();
-            let part = size.saturating_sub(offset).min(len as u64);
-            match volume.read(offset.min(size), part).await {
-                Ok(pieces) => return Ok(joined(&pieces, part as usize)),
-                // The file was made shorter during the read.
-                Err(DiskError::OutOfRange { .. }) => {}
-                Err(error) => return Err(error.into()),
-            }
+    /// The committed size of the file, if it is known without a look at the store.
+    pub fn known_size(&self, file: FileId) -> Option<u64> {
+        match self.file(file).ok()? {
+            OpenFile::Volume(volume) => Some(volume.size_bytes()),
+            OpenFile::File(file) => file.fs.known_size(file.ino),
         }
     }
 
@@ -340,78 +298,20 @@ impl Session {
         if self.has(id) {
             return Err(failed(format!("unit {} is open already", id.0)));
         }
-        self.units().insert(self.unit(id), self.disk().begin());
+        self.units()
+            .insert(self.unit(id), OpenUnit::new(self.disk().begin()));
         Ok(())
-    }
-
-    /// Carries out the writes that a client has kept back of unit `id`. Returns memory for as many bytes, as far as
-    /// some is free. A file that was deleted since is a conflict.
-    pub async fn catch_up(&self, id: AruId, due: Due) -> Result<Vec<AlignedMemory>, FilesError> {
-        if due.begin {
-            self.begin(id)?;
-        }
-        let mut spare = Vec::new();
-        for HeldWrite { file, offset, data } in due.writes {
-            if let LooseBuf::Aligned(_) = data {
-                spare.extend(self.disk().spare_memory(data.len()));
-            }
-            let written = self.write(file, Some(id), offset, data).await;
-            written.map_err(|error| match error.kind {
-                FilesErrorKind::NotFound => FilesError::new(FilesErrorKind::Conflict, error.text),
-                _ => error,
-            })?;
-        }
-        Ok(spare)
-    }
-
-    pub async fn write(
-        &self,
-        file: FileId,
-        aru: Option<AruId>,
-        offset: u64,
-        data: LooseBuf,
-    ) -> Result<(), FilesError> {
-        let volume = self.volume(file)?;
-        match aru {
-            Some(id) => {
-                let write = async move |aru: &mut Aru| aru.write_buf(&volume, offset, data).await;
-                self.within(id, write).await
-            }
-            None => {
-                let lsn = self.disk().write_buf(&volume, offset, data).await?;
-                self.acknowledge(lsn, false).await
-            }
-        }
-    }
-
-    pub async fn truncate(
-        &self,
-        file: FileId,
-        aru: Option<AruId>,
-        size: u64,
-    ) -> Result<(), FilesError> {
-        let volume = self.volume(file)?;
-        if volume.kind() == VolumeKind::Plain {
-            return Err(failed(
-                "the size of a volume is changed by `tonearm volume resize`",
-            ));
-        }
-        match aru {
-            Some(id) => {
-                let resize = async |aru: &mut Aru| aru.resize(&volume, size).await;
-                self.within(id, resize).await
-            }
-            None => {
-                let lsn = self.disk().resize(&volume, size).await?;
-                self.acknowledge(lsn, false).await
-            }
-        }
     }
 
     /// Ends a unit. It is durable when [`Session::acknowledge`] of the result ends.
     pub async fn end(&self, id: AruId) -> Result<Lsn, FilesError> {
-        let aru = self.take(id)?.keep();
-        Ok(aru.end().await?)
+        let unit = self.take(id)?.keep();
+        Ok(unit.end().await?)
+    }
+
+    /// Waits until everything so far is durable, if the store's mode asks for it.
+    async fn acknowledge_all(&self) -> Result<(), FilesError> {
+        self.acknowledge(Lsn(0), false).await
     }
 
     /// Waits until the changes with `lsn` are durable, if `durable` or the store's mode asks for it.
@@ -457,17 +357,17 @@ impl Session {
     }
 
     pub fn lock(&self, file: FileId, level: Level) -> Result<bool, FilesError> {
-        let serial = self.volume(file)?.serial();
+        let serial = self.file(file)?.serial();
         self.locks().lock(serial, self.holder(file), level)
     }
 
     pub fn unlock(&self, file: FileId, level: Level) -> Result<(), FilesError> {
-        let serial = self.volume(file)?.serial();
+        let serial = self.file(file)?.serial();
         self.locks().unlock(serial, self.holder(file), level)
     }
 
     pub fn reserved(&self, file: FileId) -> Result<bool, FilesError> {
-        let serial = self.volume(file)?.serial();
+        let serial = self.file(file)?.serial();
         Ok(self.locks().reserved(serial))
     }
 
@@ -475,22 +375,10 @@ impl Session {
         (self.0.number, file.0)
     }
 
-    /// The file `name`; a volume of that name does not count.
-    fn file(&self, name: &str) -> Result<Volume, FilesError> {
-        match self.disk().volume(name) {
-            Ok(volume) if volume.kind() == VolumeKind::File => Ok(volume),
-            Ok(_) | Err(DiskError::NoVolume(_)) => {
-                let text = format!("there is no file {name:?}; `tonearm files list` shows all");
-                Err(FilesError::new(FilesErrorKind::NotFound, text))
-            }
-            Err(error) => Err(error.into()),
-        }
-    }
-
-    fn volume(&self, file: FileId) -> Result<Volume, FilesError> {
+    fn file(&self, file: FileId) -> Result<OpenFile, FilesError> {
         let files = self.0.files.borrow();
-        let volume = files.get(&file).cloned();
-        volume.ok_or_else(|| not_open_file(file))
+        let open = files.get(&file).cloned();
+        open.ok_or_else(|| not_open_file(file))
     }
 
     fn take(&self, id: AruId) -> Result<Taken, FilesError> {
@@ -502,10 +390,10 @@ impl Session {
     async fn within<T>(
         &self,
         id: AruId,
-        operation: impl AsyncFnOnce(&mut Aru) -> Result<T, DiskError>,
+        operation: impl AsyncFnOnce(&mut OpenUnit) -> Result<T, FilesError>,
     ) -> Result<T, FilesError> {
         let done = self.units().with(self.unit(id), operation).await;
-        Ok(done.map_err(|why| not_available(id, why))??)
+        done.map_err(|why| not_available(id, why))?
     }
 }
 

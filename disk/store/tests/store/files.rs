@@ -115,7 +115,7 @@ fn names(one: &dyn Files, two: &dyn Files) {
     );
     assert!(two.exists("a").unwrap() && !two.exists("b").unwrap());
     one.write(a, None, 5, b"tail").unwrap();
-    let infos = two.list().unwrap();
+    let infos = two.list_all("").unwrap();
     assert_eq!(
         (infos.len(), infos[0].name.as_str(), infos[0].size_bytes),
         (1, "a", 9)
@@ -132,14 +132,16 @@ fn names(one: &dyn Files, two: &dyn Files) {
         FilesErrorKind::Exists
     );
     two.delete("b").unwrap();
+    assert!(!one.exists("b").unwrap());
     assert_eq!(
-        one.read(a, None, 0, &mut [0; 1]).unwrap_err().kind,
-        FilesErrorKind::NotFound
+        content(one, a, None),
+        b"\0\0\0\0\0tail",
+        "a handle keeps its file"
     );
     assert_eq!(two.delete("b").unwrap_err().kind, FilesErrorKind::NotFound);
     one.close(a);
     one.delete("a").unwrap();
-    assert_eq!(one.list().unwrap(), []);
+    assert_eq!(one.list_all("").unwrap(), []);
 }
 
 fn units(one: &dyn Files, two: &dyn Files) {

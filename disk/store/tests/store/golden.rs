@@ -44,7 +44,7 @@ fn gets_lists_and_files(name: &str, members: &[&str], full: Option<&str>) {
     store.close().unwrap();
 
     let store = Store::open(&path, StoreOptions::default()).unwrap();
-    assert_eq!(store.lists().unwrap(), [list]);
+    assert!(store.lists().unwrap().contains(&list));
     assert_eq!(store.list_blocks(list).unwrap(), [first, second]);
     assert_eq!(store.read_block(first).unwrap(), [1; 4096]);
     assert_eq!(store.read_block(second).unwrap(), [0; 4096]);

@@ -7,6 +7,7 @@ mod ends;
 mod files;
 mod fork;
 mod golden;
+mod mounted;
 mod overtaken;
 mod power_cuts;
 mod remote;

@@ -91,11 +91,11 @@ fn what_a_read_has_found_counts_as_of_its_beginning() {
         let files = store.files().unwrap();
         let file = files.open("f", Open::default()).unwrap();
         let begun = store.run(move |context| async move {
-            let volume = context.disk.volume("f").unwrap();
+            let fs = context.files.get().await.unwrap();
+            let file = fs.at(b"f").await.unwrap().ino;
             context.rt.clone().spawn_detached(async move {
                 context.rt.sleep(Nanos::from_micros(delay)).await;
-                let data = BufPool::new(0).copy_of(&[2; 4096]).share();
-                volume.write(0, data, false).await.unwrap();
+                fs.write(file, 0, &[2; 4096]).await.unwrap();
             });
         });
         begun.unwrap();

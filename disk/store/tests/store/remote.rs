@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tonearm_base::Nanos;
 use tonearm_rt::{Data, Op};
+use tonearm_store::FileSystem;
 use tonearm_store::files::{Files, FilesErrorKind, Level, Open};
 use tonearm_store::remote::{FileServer, FileServerLimits, RemoteFiles};
 use tonearm_store::{
@@ -63,7 +64,8 @@ impl Server {
                 .send(Box::new(stop) as Box<dyn FnMut() + Send>)
                 .unwrap();
             let (rt, pool) = (&executor.rt, &executor.pool);
-            let server = FileServer::with_limits(rt, pool, &disk, limits);
+            let server =
+                FileServer::with_limits(rt, pool, &disk, &FileSystem::new(rt, &disk), limits);
             let rt = executor.rt.clone();
             let handle = executor.handle.clone();
             executor.rt.block_on(async move {
@@ -235,7 +237,7 @@ fn who_was_served_leaves_the_store_to_the_server() {
     }
     // The server may open the store.
     drop(server.place.open());
-    open(Duration::ZERO).unwrap().list().unwrap();
+    open(Duration::ZERO).unwrap().list_all("").unwrap();
 }
 
 /// The file system gives the inode of a removed store to the next one.
@@ -398,9 +400,9 @@ fn hostile_clients_are_told_and_closed() {
     deaf.set_write_timeout(Some(Duration::from_millis(200)))
         .unwrap();
     deaf.write_all(hello).unwrap();
-    let list = [5, 0, 0, 0, 1, 0, 0, 0, 2];
+    let list = [7, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0];
     while deaf.write_all(&list.repeat(1000)).is_ok() {}
-    assert!(good.list().unwrap().is_empty());
+    assert!(good.list_all("").unwrap().is_empty());
     server.end();
 }
 
@@ -422,7 +424,7 @@ fn a_server_of_another_version_is_refused_and_named() {
 
 /// Frames of the protocol, from a program that otherwise does not keep to it.
 mod raw {
-    pub const HELLO: &[u8; 16] = b"tonearmF\x05\0\0\0\0\0\0\0";
+    pub const HELLO: &[u8; 16] = b"tonearmF\x06\0\0\0\0\0\0\0";
 
     fn frame(fields: &[&[u8]]) -> Vec<u8> {
         let fields = fields.concat();

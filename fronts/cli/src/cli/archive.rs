@@ -3,6 +3,7 @@
 use super::{LayoutMode, VolumeStore};
 use crate::control::ArchiveStart;
 use clap::{Args, Subcommand};
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 use tonearm_terminal::{size, span};
@@ -150,7 +151,7 @@ Examples:
 pub struct History {
     /// file:///folder or s3://bucket/prefix
     pub url: String,
-    /// Show the volumes and files of the last archived commit, or of another one
+    /// Show the volumes and files of the last archived commit, or of another one: the names that restore --only takes
     #[arg(long)]
     pub names: bool,
     /// Where the keys are.
@@ -191,14 +192,18 @@ Examples:
   tonearm restore file:///backup/disk old.tonearm --to-lsn 51234 --dry-run
   tonearm restore file:///backup/disk new.tonearm --layout hylog      with another layout
   tonearm restore s3://bucket/disk app.db --only app.db               one database, as a plain file
+  tonearm restore s3://bucket/disk app.db --only data/app.db          one of a directory
 
 Nothing but this program and the address is needed. The store is made beside PATH, as PATH.partial, and
 gets its name when it is complete. The same command goes on after an interruption. The new store has an
 identity of its own: archive it at another address.
 
 With --only, PATH becomes a plain file with the content of one volume or file; `tonearm history URL --names`
-lists them. It needs space for that content alone. It reads the commits once or twice, and of a base only the
-parts with its blocks. It goes on after an interruption as well.")]
+lists them. NAME is that of a volume, or the path of a file: app.db or dir/app.db. If a volume and a file have
+the same name, NAME is the volume, and /NAME the file: with a leading slash it is always the path of a file.
+Symbolic links are not followed. It needs space for that content, and for a file of the file system also for
+the pages with names and attributes, in a temporary file beside PATH. It reads the commits up to three times,
+and of a base only the parts with its blocks. It goes on after an interruption as well.")]
 pub struct Restore {
     /// file:///folder or s3://bucket/prefix
     pub url: String,
@@ -207,9 +212,9 @@ pub struct Restore {
     /// The commit.
     #[command(flatten)]
     pub target: RestoreTarget,
-    /// Restore this volume or file alone, as a plain file at PATH
+    /// Restore this volume or file alone, as a plain file at PATH; a path of a file may begin with a slash
     #[arg(long, value_name = "NAME", conflicts_with_all = ["layout", "log_size"])]
-    pub only: Option<String>,
+    pub only: Option<OsString>,
     /// Where the keys are.
     #[command(flatten)]
     pub identities: Identities,

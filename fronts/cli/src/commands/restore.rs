@@ -15,6 +15,8 @@ use crate::serve::socket_file::remove_stale;
 use anyhow::{Context, bail};
 use serde::{Deserialize, Serialize};
 use std::cell::Cell;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -75,7 +77,8 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
     let bucket = open(&arguments.url, &arguments.identities)?;
     let (mut plan, faults, only) = find(&bucket, &target, |plan| {
         let name = arguments.only.as_ref();
-        name.map(|name| Only::find(&bucket, plan, name)).transpose()
+        name.map(|name| Only::find(&bucket, plan, name, path))
+            .transpose()
     })?;
     for fault in faults.iter().filter(|_| target == Target::Latest) {
         // There may be later commits behind it.
@@ -115,7 +118,7 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
                 Some(last) => plan.objects[last].name.clone(),
                 None => String::new(),
             },
-            only: arguments.only.clone(),
+            only: arguments.only.as_deref().map(name_in_note),
         };
         write_note(&note_path, &note)
     };
@@ -235,13 +238,22 @@ fn read_note(path: &Path, arguments: &Restore, partial: &Path) -> anyhow::Result
         return Ok(None);
     }
     let note: Option<Note> = serde_json::from_str(&text).ok();
+    let only = arguments.only.as_deref().map(name_in_note);
     match note {
-        Some(note) if note.url == arguments.url && note.only == arguments.only => Ok(Some(note)),
+        Some(note) if note.url == arguments.url && note.only == only => Ok(Some(note)),
         _ => bail!(
             "{} is from another restore; remove it and {}, and run this command again",
             path.display(),
             partial.display()
         ),
+    }
+}
+
+/// A name as a note has it. One that is not UTF-8 is escaped behind a byte that no name has.
+fn name_in_note(name: &OsStr) -> String {
+    match name.to_str() {
+        Some(name) => name.to_string(),
+        None => format!("\0{}", name.as_bytes().escape_ascii()),
     }
 }
 

@@ -28,7 +28,6 @@ fn import(arguments: &SqliteImport) -> anyhow::Result<ExitCode> {
         Some(name) => name.clone(),
         None => name_of(&arguments.file)?,
     };
-    check_name(&name)?;
     let source = LocalDatabase::open(&arguments.file)?;
     let stop = Stop::on_signals()?;
     let files = open(&arguments.store)?;
@@ -52,16 +51,6 @@ fn export(arguments: &CopyOut) -> anyhow::Result<()> {
         check_content(files, file, name)?;
         refuse_leftovers(files, name)
     })
-}
-
-/// SQLite takes what follows a slash for the name, and what comes before it for the store.
-fn check_name(name: &str) -> anyhow::Result<()> {
-    if name.contains('/') {
-        bail!(
-            "{name:?} has a slash, so SQLite could not open it in a store; give another name with --name"
-        );
-    }
-    Ok(())
 }
 
 /// Whether the file holds a database.

@@ -7,10 +7,9 @@
 use super::archive::{ArchivePlan, Archives};
 use super::control_handler::{ControlHandler, Front};
 use super::mailbox::{Mailbox, Message};
-use super::mount::{Mountpoint, time_of_day};
+use super::mount::Mountpoint;
 use crate::cli::Members;
 use crate::opening;
-use rustix::process::{getegid, geteuid};
 use std::cell::Cell;
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -18,14 +17,13 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions};
-use tonearm_fs::{Fs, FsError, ROOT_INO, SetAttr};
 use tonearm_fuse::{FuseServer, Requests};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
-use tonearm_store::Executor;
 use tonearm_store::remote::FileServer;
+use tonearm_store::{Executor, FileSystem};
 use tonearm_terminal::progress::{Progress, Unit};
-use tonearm_terminal::report;
+use tonearm_terminal::{report, size};
 
 /// How long clients may take for their last replies at the end.
 const GRACE: Nanos = Nanos::from_secs(10);
@@ -106,8 +104,13 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     if let Some(plan) = setup.archive.clone() {
         archives.start(plan)?;
     }
+    let files = FileSystem::new(rt, &disk);
+    convert(&executor, &disk, &files)?;
     let (mount, mountpoint) = match setup.mounts {
-        true => open_files(&executor, &disk).map(|(server, point)| (Some(server), Some(point)))?,
+        true => {
+            let (server, point) = open_mount(&executor, &disk, &files)?;
+            (Some(server), Some(point))
+        }
         false => (None, None),
     };
     let control = ControlHandler::new(
@@ -124,7 +127,7 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     let _ = events.send(Event::Ready(mailbox, mountpoint));
     let serving = Serving {
         executor: executor.clone(),
-        files: FileServer::new(rt, pool, &disk),
+        files: FileServer::new(rt, pool, &disk, &files),
         disk,
         connections,
         archives,
@@ -134,17 +137,15 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     rt.block_on(serving.until_stopped(bell, messages))
 }
 
-/// Opens the file system, and serves what comes to its mount.
-fn open_files(executor: &Executor, disk: &Disk) -> anyhow::Result<(FuseServer, Mountpoint)> {
+/// Serves what comes to the mount of the file system.
+fn open_mount(
+    executor: &Executor,
+    disk: &Disk,
+    files: &FileSystem,
+) -> anyhow::Result<(FuseServer, Mountpoint)> {
     let Executor { rt, handle, pool } = executor;
-    let opening = {
-        let (disk, rt) = (disk.clone(), rt.clone());
-        async move {
-            let fs = Fs::open(&disk, &rt, time_of_day).await?;
-            give_new_root(&fs).await.map(|()| fs)
-        }
-    };
-    let fs = rt.block_on(opening)?;
+    let opening = files.clone();
+    let fs = rt.block_on(async move { opening.get().await })?;
     let (bell, sender) = handle.add_event()?;
     let (requests, incoming) = Requests::new(move || sender.notify());
     let point = Mountpoint {
@@ -154,18 +155,25 @@ fn open_files(executor: &Executor, disk: &Disk) -> anyhow::Result<(FuseServer, M
     Ok((FuseServer::start(&fs, rt, pool, bell, incoming), point))
 }
 
-/// The root directory of a new file system belongs to the user who mounts it first.
-async fn give_new_root(fs: &Fs) -> Result<(), FsError> {
-    let root = fs.attr(ROOT_INO).await?.inode;
-    let (user, group) = (geteuid(), getegid());
-    let is_new = root.size == 0 && root.ctime == root.btime;
-    if is_new && !user.is_root() && !fs.disk().engine().options().read_only {
-        let owner = SetAttr {
-            uid: Some(user.as_raw()),
-            gid: Some(group.as_raw()),
-            ..SetAttr::default()
-        };
-        fs.set_attr(ROOT_INO, owner).await?;
+/// Moves the files of an earlier version into the file system.
+fn convert(executor: &Executor, disk: &Disk, files: &FileSystem) -> anyhow::Result<()> {
+    let old = disk.files();
+    if old.is_empty() || disk.engine().options().read_only {
+        return Ok(());
+    }
+    let bytes: u64 = old.iter().map(|file| file.size_bytes).sum();
+    report::note(format_args!(
+        "{} files ({}) were made by an earlier version; they are moved into the file system now, once",
+        report::count(old.len() as u64),
+        size::text(bytes)
+    ));
+    let opening = files.clone();
+    executor.rt.block_on(async move { opening.get().await })?;
+    for left in files.left() {
+        report::note(format_args!(
+            "{} stays where it was: {}; SQLite and `tonearm files` find it, the mount does not show it",
+            left.name, left.why
+        ));
     }
     Ok(())
 }

@@ -4,8 +4,6 @@ use super::engine_thread::Event;
 use anyhow::bail;
 use std::path::Path;
 use std::sync::mpsc::Sender;
-use std::time::{SystemTime, UNIX_EPOCH};
-use tonearm_fs::Time;
 use tonearm_fuse::{MountOptions, Mountable, Requests, Session};
 use tonearm_terminal::report;
 
@@ -100,19 +98,6 @@ pub fn end(session: Option<Session>) {
             "programs still use the mount: it was detached, and their files end with this server",
         ),
         Err(error) => report::note(error),
-    }
-}
-
-/// The time of day.
-pub fn time_of_day() -> Time {
-    let now = SystemTime::now();
-    match now.duration_since(UNIX_EPOCH) {
-        Ok(since) => Time {
-            s: since.as_secs() as i64,
-            ns: since.subsec_nanos(),
-        },
-        // A clock before 1970 has not been set.
-        Err(_) => Time::default(),
     }
 }
 

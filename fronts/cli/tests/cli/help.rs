@@ -46,7 +46,13 @@ fn manual_pages_and_completions_are_made() {
         pages >= 14,
         "a page for each command and each action on volumes: {pages}"
     );
-    for name in ["volume-create", "files-put", "sqlite-import"] {
+    for name in [
+        "volume-create",
+        "files-mkdir",
+        "files-mv",
+        "files-put",
+        "sqlite-import",
+    ] {
         let page = bench.path(&format!("man1/tonearm-{name}.1"));
         let page = std::fs::read_to_string(page).expect("a page");
         contains(&page, &format!(".TH tonearm-{name} 1"));
@@ -55,6 +61,8 @@ fn manual_pages_and_completions_are_made() {
         let script = bench.ok(&["completions", shell]);
         contains(&script, "tonearm");
         contains(&script, "sqlite");
+        contains(&script, "mkdir");
+        contains(&script, "recursive");
     }
 }
 

@@ -4,6 +4,7 @@ mod bad_input;
 mod check;
 mod common;
 mod create;
+mod files;
 mod help;
 mod raid;
 mod relayout;

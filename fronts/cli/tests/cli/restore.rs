@@ -1,6 +1,8 @@
 //! `tonearm restore` of an archive whose objects change meanwhile. The restore is stopped or killed when it has applied a part of
 //! them; then its objects are deleted, or damaged.
 
+mod files;
+
 use crate::common::{Bench, contains};
 use rustix::process::{Pid, Signal, kill_process};
 use std::path::{Path, PathBuf};
@@ -33,11 +35,12 @@ struct Archives {
     content: Vec<u8>,
 }
 
-/// What is restored: the store, or `main` alone.
+/// What is restored: the store, or `main` or a file of the file system alone.
 #[derive(Clone, Copy, Debug)]
 enum What {
     Store,
     Main,
+    File,
 }
 
 fn wait_until(what: &str, mut ready: impl FnMut() -> bool) {
@@ -121,7 +124,8 @@ impl Archives {
             unit.write("main", at, &noise(2 + number, RANGE_BYTES))
                 .expect("written");
             // This changes the volume table.
-            unit.create_file(&format!("file-{number}")).expect("a file");
+            unit.resize("main", SIZE - (number + 1) * 4096)
+                .expect("resized");
             let lsn = unit.end().expect("ended");
             store.wait_archived(lsn).expect("archived");
         }
@@ -204,6 +208,7 @@ impl Archives {
         let more: &[&str] = match what {
             What::Store => &[],
             What::Main => &["--only", "main"],
+            What::File => &["--only", files::PATH],
         };
         let lsn = self.lsn.to_string();
         let all = ["restore", &url, "n", "--to-lsn", &lsn];
@@ -243,7 +248,7 @@ impl Archives {
     fn is_restored(&self, what: What, ran: &Ran) {
         assert_eq!(ran.code, Some(0), "{what:?}: {ran:?}");
         let made = match what {
-            What::Main => std::fs::read(self.bench.path("n")).expect("a file"),
+            What::Main | What::File => std::fs::read(self.bench.path("n")).expect("a file"),
             What::Store => {
                 self.bench.ok(&["check", "n"]);
                 self.bench.ok(&["volume", "get", "n", "main", "content"]);
@@ -292,11 +297,11 @@ impl Archives {
     }
 
     /// Objects of the archive are replaced at each of [`STOPS`], while a restore is stopped or behind its kill.
-    fn survive_the_change(&self) {
+    fn survive_the_change(&self, kinds: &[What]) {
         let mut restored = 0;
-        for (what, objects) in [What::Store, What::Main]
-            .into_iter()
-            .flat_map(|what| STOPS.map(|objects| (what, objects)))
+        for (what, objects) in kinds
+            .iter()
+            .flat_map(|what| STOPS.map(|objects| (*what, objects)))
         {
             self.place("before");
             let child = self.stopped(what, objects);
@@ -314,7 +319,7 @@ impl Archives {
             self.is_restored(what, &ran);
             restored += 2;
         }
-        assert_eq!(restored, 8);
+        assert_eq!(restored, 4 * kinds.len());
     }
 }
 
@@ -336,12 +341,12 @@ fn bases(bench: &Bench, folder: &str) -> usize {
 /// The later base does not say which blocks have no content.
 #[test]
 fn a_restore_goes_on_from_a_later_base_when_its_objects_are_deleted_meanwhile() {
-    Archives::with_later_base().survive_the_change();
+    Archives::with_later_base().survive_the_change(&[What::Store, What::Main]);
 }
 
 #[test]
 fn a_restore_goes_on_from_merged_ranges_when_its_own_are_deleted_meanwhile() {
-    Archives::with_merged_ranges().survive_the_change();
+    Archives::with_merged_ranges().survive_the_change(&[What::Store, What::Main]);
 }
 
 /// A volume is restored, and the archive verified, while objects are deleted: also when the volume table or the chain is read.

@@ -121,14 +121,19 @@ fn without_a_store_the_error_says_what_to_do() {
 }
 
 #[test]
-fn names_are_plain() {
+fn names_are_paths_in_the_store() {
     let store = Mounted::empty();
-    assert!(store.try_open("a/b.db").is_err());
-    assert!(
-        tonearm_sqlite::last_error().contains("plain names"),
-        "{}",
-        tonearm_sqlite::last_error()
-    );
+    // The files of this test have no directories.
+    for name in ["a/b.db", "/a/b.db"] {
+        assert!(store.try_open(name).is_err());
+        let why = tonearm_sqlite::last_error();
+        assert!(why.contains("\"a/b.db\" cannot be a name"), "{why}");
+    }
+    for name in ["a//b.db", "a/"] {
+        assert!(store.try_open(name).is_err());
+        let why = tonearm_sqlite::last_error();
+        assert!(why.contains("names no file of a store"), "{why}");
+    }
     assert!(store.try_open("a%20b.db").is_ok());
     let long = "n".repeat(600);
     assert!(store.try_open(&long).is_err());

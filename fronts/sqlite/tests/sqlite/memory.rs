@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tonearm_store::files::{
-    AruId, FileId, FileInfo, Files, FilesError, FilesErrorKind, Level, Open,
+    AruId, FileId, FileInfo, Files, FilesError, FilesErrorKind, Level, Listing, NewAttr, Open,
 };
 use tonearm_store::{ArchiveInfo, Lsn, Marks};
 
@@ -285,14 +285,28 @@ impl Files for Memory {
         self.inner().handles.remove(&file.0);
     }
 
-    fn list(&self) -> Result<Vec<FileInfo>, FilesError> {
-        let inner = self.inner();
-        let info = |(name, inode): (&String, &u64)| FileInfo {
-            name: name.clone(),
-            size_bytes: inner.now.files[inode].len() as u64,
-            created_unix_s: 0,
-        };
-        Ok(inner.now.names.iter().map(info).collect())
+    fn look(&self, _: &str) -> Result<FileInfo, FilesError> {
+        unreachable!("SQLite asks for no attributes")
+    }
+
+    fn list(&self, _: &str, _: u64) -> Result<Listing, FilesError> {
+        unreachable!("SQLite lists nothing")
+    }
+
+    fn make_dir(&self, _: &str) -> Result<(), FilesError> {
+        unreachable!("SQLite makes no directories")
+    }
+
+    fn read_link(&self, _: &str) -> Result<String, FilesError> {
+        unreachable!("SQLite reads no links")
+    }
+
+    fn make_link(&self, _: &str, _: &str) -> Result<(), FilesError> {
+        unreachable!("SQLite makes no links")
+    }
+
+    fn set_attr(&self, _: &str, _: Option<AruId>, _: NewAttr) -> Result<(), FilesError> {
+        unreachable!("SQLite sets no attributes")
     }
 
     fn exists(&self, name: &str) -> Result<bool, FilesError> {

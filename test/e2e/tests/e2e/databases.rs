@@ -158,13 +158,13 @@ fn the_command_and_the_text_that_it_prints_for_scripts_do_the_same() {
         "sqlite",
         "shell",
         "s.tn",
-        ".lists",
+        "nowhere/app.db",
         "CREATE TABLE t(a)",
         "--extension",
         &so,
     ]);
     assert_ne!(ran.code, Some(0), "{ran:?}");
-    contains(&ran.err, "keeps it for itself");
+    contains(&ran.err, "there is no file \"nowhere/app.db\"");
 
     // Each part of the printed text works.
     let lesson = bench.ok(&[

@@ -152,3 +152,61 @@ fn format_4_closed_in_order_opens_without_any_member_of_its_array() {
         flushed_content_is_there(&bench);
     }
 }
+
+/// What `numbers` in the stores of files has.
+fn numbers() -> Vec<u8> {
+    (0..5000)
+        .flat_map(|number| format!("{number:07}\n").into_bytes())
+        .collect()
+}
+
+#[test]
+fn files_of_the_volume_table_become_files_of_the_file_system() {
+    let bench = unpacked("files-3-table", &["s.tn"]);
+    contains(&bench.ok(&["check", "s.tn"]), "no damage found");
+    let note = "were made by an earlier version";
+    let server = bench.serve_store();
+    assert_eq!(bench.stored_names(), ["a b", "app.db", "empty", "numbers"]);
+    contains(&server.end().err, note);
+    for (name, content) in [
+        ("numbers", numbers()),
+        ("a b/c", numbers()),
+        ("empty", Vec::new()),
+    ] {
+        bench.ok(&["files", "get", "s.tn", name, "copy", "--force"]);
+        assert!(
+            std::fs::read(bench.path("copy")).expect("a copy") == content,
+            "{name}"
+        );
+    }
+    bench.ok(&["sqlite", "export", "s.tn", "app.db", "copy.db"]);
+    let database = std::fs::read(bench.path("copy.db")).expect("a copy");
+    assert!(database.starts_with(b"SQLite format 3\0") && database.len() == 20 << 10);
+    contains(&bench.ok(&["check", "s.tn"]), "no damage found");
+    // Nothing is left to be moved.
+    let server = bench.serve_store();
+    assert!(!server.end().err.contains(note));
+}
+
+#[test]
+fn a_file_system_that_was_killed_is_whole() {
+    let bench = unpacked("files-3-tree", &["s.tn"]);
+    is(&bench, "crashed", 3);
+    bench.ok(&["files", "get", "s.tn", "-r", "d"]);
+    let read = |name: &str| std::fs::read(bench.path("d").join(name)).expect("a copy");
+    assert!(read("numbers") == numbers());
+    let mut sparse = vec![0; 1_000_000];
+    sparse.extend(b"end");
+    assert!(read("sparse") == sparse);
+    let link = std::fs::read_link(bench.path("d/link")).expect("a link");
+    assert_eq!(link.to_str(), Some("numbers"));
+    assert!(
+        bench
+            .path("d/empty")
+            .read_dir()
+            .expect("a folder")
+            .next()
+            .is_none()
+    );
+    contains(&bench.ok(&["check", "s.tn"]), "no damage found");
+}

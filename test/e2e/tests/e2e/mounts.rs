@@ -11,8 +11,10 @@ use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use tonearm_tests::mount::fuse_possible;
-use tonearm_tests::{Bench, Server, TreeMount, binary, contains, noise, skipped, tool};
+use tonearm_tests::sqlite::{shell, sql, uri};
+use tonearm_tests::{Bench, Server, TreeMount, binary, contains, extension, noise, skipped, tool};
 
 const MIB: u64 = 1 << 20;
 /// An access control list as the kernel takes it: the owner may read and write, group and others may read.
@@ -445,7 +447,7 @@ fn the_helper_of_mount_returns_when_the_store_is_mounted() {
     fs::write(bench.path("mnt/a"), b"content").expect("written");
     bench.tool("umount", &["mnt"]);
     // The server ends beside; the store is free then.
-    tonearm_tests::wait_until("the end", std::time::Duration::from_secs(20), || {
+    tonearm_tests::wait_until("the end", Duration::from_secs(20), || {
         bench.run(&["check", "s.tn"]).code == Some(0)
     });
     let mount = TreeMount::new(&bench);
@@ -494,4 +496,93 @@ fn a_mount_beside_volumes_ends_alone_or_with_them() {
     mount.ended_ok();
     assert_eq!(names(&bench.path("mnt")), BTreeSet::new());
     bench.ok(&["check", "s.tn"]);
+}
+
+/// Databases of SQLite's VFS are files of the mount, and each side sees what the other one has changed.
+#[test]
+fn databases_are_files_of_the_mount() {
+    let Some(bench) = bench() else { return };
+    let mut mount = TreeMount::new(&bench);
+    fs::create_dir(mount.path("shop")).expect("a folder");
+    sql(
+        &bench,
+        "shop/app.db",
+        "CREATE TABLE t(a); INSERT INTO t VALUES (1)",
+    );
+    assert_eq!(
+        names(&mount.path("shop")),
+        BTreeSet::from(["app.db".into()])
+    );
+    let bytes = fs::read(mount.path("shop/app.db")).expect("read");
+    assert!(bytes.starts_with(b"SQLite format 3\0"));
+    // What the kernel has kept of the content is dropped.
+    sql(&bench, "shop/app.db", "UPDATE t SET a = 77771");
+    let own = |name: &str| {
+        let path = mount.path(name);
+        let query = "SELECT a FROM t";
+        let ran = tool(bench.folder(), "sqlite3")
+            .arg(path)
+            .arg(query)
+            .output();
+        String::from_utf8(ran.expect("it runs").stdout).expect("text")
+    };
+    tonearm_tests::wait_until("the new content", Duration::from_secs(5), || {
+        own("shop/app.db") == "77771\n"
+    });
+    // The kernel knows the name that is not there, and another one that is gone.
+    assert!(!mount.path("copy.db").exists());
+    sql(
+        &bench,
+        "shop/app.db",
+        "VACUUM INTO 'file:copy.db?vfs=tonearm&store=s.tn'",
+    );
+    tonearm_tests::wait_until("the new name", Duration::from_secs(5), || {
+        mount.path("copy.db").exists()
+    });
+    assert_eq!(own("copy.db"), "77771\n");
+    bench.ok(&["files", "mv", "s.tn", "copy.db", "shop/moved.db"]);
+    tonearm_tests::wait_until("the move", Duration::from_secs(5), || {
+        !mount.path("copy.db").exists() && mount.path("shop/moved.db").exists()
+    });
+    fs::rename(mount.path("shop/moved.db"), mount.path("by-mount.db")).expect("renamed");
+    assert_eq!(sql(&bench, "by-mount.db", "SELECT a FROM t"), "77771");
+
+    // One way at a time.
+    let open = File::open(mount.path("by-mount.db")).expect("open");
+    let refused = shell(&bench, "by-mount.db", "SELECT a FROM t");
+    contains(&refused.err, "open on the mount");
+    drop(open);
+    assert_eq!(sql(&bench, "by-mount.db", "SELECT a FROM t"), "77771");
+    let mut user = Command::new("sqlite3");
+    user.args([":memory:", "-cmd"]);
+    user.arg(format!(".load {}", extension().display()));
+    user.args(["-cmd", &format!(".open {}", uri(&bench, "by-mount.db"))]);
+    user.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut user = user.spawn().expect("sqlite3");
+    let mut asks = user.stdin.take().expect("its input");
+    let mut answers = user.stdout.take().expect("its output");
+    asks.write_all(b"SELECT a FROM t;\n").expect("asked");
+    let mut line = [0; 6];
+    answers.read_exact(&mut line).expect("answered");
+    let path = mount.path("by-mount.db");
+    for refused in [
+        File::open(&path).err(),
+        File::options().write(true).truncate(true).open(&path).err(),
+    ] {
+        let error = refused.and_then(|error| error.raw_os_error());
+        assert_eq!(error, Some(Errno::BUSY.raw_os_error()));
+    }
+    assert_eq!(
+        rustix::fs::stat(&path).expect("attributes").st_size as u64,
+        bytes.len() as u64
+    );
+    drop(asks);
+    assert!(user.wait().expect("ended").success());
+    tonearm_tests::wait_until("the end of the session", Duration::from_secs(5), || {
+        File::open(&path).is_ok()
+    });
+    mount.server().signal(Signal::TERM);
+    mount.ended_ok();
+    assert_eq!(sql(&bench, "shop/app.db", "SELECT a FROM t"), "77771");
+    contains(&bench.ok(&["check", "s.tn"]), "no damage found");
 }

@@ -149,7 +149,7 @@ impl Step {
         match self {
             Self::Handle(ino) => {
                 match after.open.contains(ino) {
-                    true => fs.open_handle(*ino),
+                    true => fs.open_handle(*ino).expect("no session has it open"),
                     false => fs.close_handle(*ino),
                 }
                 Ok(())
@@ -195,7 +195,7 @@ impl Step {
                 let renamed = fs.rename((from.0, &from.1), (to.0, &to.1), *how).await;
                 renamed.map(|()| None)
             }
-            Self::Write(ino, at, data) => fs.write(*ino, *at, data).await.map(|()| None),
+            Self::Write(ino, at, data) => fs.write(*ino, *at, data).await.map(|_| None),
             Self::Resize(ino, size) => {
                 let set = SetAttr {
                     size: Some(*size),

@@ -37,7 +37,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         "disk/store",
         &[
             "base", "format", "rt", "uring", "device", "trail", "layout", "engine", "archive",
-            "disk",
+            "disk", "fs",
         ],
     ),
     ("fronts/nbd", &["base", "rt", "disk"]),

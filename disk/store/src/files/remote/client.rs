@@ -4,7 +4,9 @@
 //! are collected. They are sent with the next request that has one, or when there are many bytes of them.
 
 use super::wire::{self, DATA_MAX, HELLO_LEN, Request, VERSION};
-use crate::files::{AruId, FileId, FileInfo, Files, FilesError, FilesErrorKind, Level, Open};
+use crate::files::{
+    AruId, FileId, FileInfo, Files, FilesError, FilesErrorKind, Level, Listing, NewAttr, Open,
+};
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -299,8 +301,31 @@ impl Files for RemoteFiles {
         let _ = self.ask::<()>(Request::Close { file });
     }
 
-    fn list(&self) -> Result<Vec<FileInfo>, FilesError> {
-        self.ask(Request::List)
+    fn look(&self, path: &str) -> Result<FileInfo, FilesError> {
+        self.ask(Request::Look { path })
+    }
+
+    fn list(&self, path: &str, after: u64) -> Result<Listing, FilesError> {
+        self.ask(Request::List { path, after })
+    }
+
+    fn make_dir(&self, path: &str) -> Result<(), FilesError> {
+        self.ask(Request::MakeDir { path })
+    }
+
+    fn read_link(&self, path: &str) -> Result<String, FilesError> {
+        self.ask(Request::ReadLink { path })
+    }
+
+    fn make_link(&self, path: &str, target: &str) -> Result<(), FilesError> {
+        self.ask(Request::MakeLink { path, target })
+    }
+
+    fn set_attr(&self, path: &str, aru: Option<AruId>, set: NewAttr) -> Result<(), FilesError> {
+        if let Some(unit) = aru {
+            self.check_unit(unit)?;
+        }
+        self.ask(Request::SetAttr { path, aru, set })
     }
 
     fn exists(&self, name: &str) -> Result<bool, FilesError> {

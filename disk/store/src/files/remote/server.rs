@@ -8,7 +8,7 @@
 use super::link::{FileServerLimits, Link, Links, ReplyMemory};
 use super::wire::{self, FRAME_MAX, HELLO_LEN, Reply, Request, VERSION, Violation};
 use crate::files::session::{Session, Sessions};
-use crate::files::{AruId, FilesError, FilesErrorKind};
+use crate::files::{AruId, FileSystem, FilesError, FilesErrorKind};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -43,14 +43,20 @@ struct State {
 
 impl FileServer {
     /// A server without clients.
-    pub fn new(rt: &Rt, pool: &BufPool, disk: &Disk) -> Self {
-        Self::with_limits(rt, pool, disk, FileServerLimits::default())
+    pub fn new(rt: &Rt, pool: &BufPool, disk: &Disk, system: &FileSystem) -> Self {
+        Self::with_limits(rt, pool, disk, system, FileServerLimits::default())
     }
 
     /// A server without clients, with limits of the caller's choice.
-    pub fn with_limits(rt: &Rt, pool: &BufPool, disk: &Disk, limits: FileServerLimits) -> Self {
+    pub fn with_limits(
+        rt: &Rt,
+        pool: &BufPool,
+        disk: &Disk,
+        system: &FileSystem,
+        limits: FileServerLimits,
+    ) -> Self {
         Self(Rc::new(State {
-            sessions: Sessions::new(disk),
+            sessions: Sessions::new(rt, disk, system),
             links: Links::new(rt, pool, limits),
         }))
     }
@@ -243,11 +249,20 @@ impl Connection {
                 session.close(file);
                 Reply::new(number, Ok(()))
             }
-            Request::List => Reply::new(number, Ok(session.list())),
-            Request::Exists { name } => Reply::new(number, Ok(session.exists(name))),
+            Request::Look { path } => Reply::new(number, session.look(path).await),
+            Request::List { path, after } => Reply::new(number, session.list(path, after).await),
+            Request::MakeDir { path } => Reply::new(number, session.make_dir(path).await),
+            Request::ReadLink { path } => Reply::new(number, session.read_link(path).await),
+            Request::MakeLink { path, target } => {
+                Reply::new(number, session.make_link(path, target).await)
+            }
+            Request::SetAttr { path, aru, set } => {
+                Reply::new(number, session.set_attr(path, aru, set).await)
+            }
+            Request::Exists { name } => Reply::new(number, session.exists(name).await),
             Request::Delete { name } => Reply::new(number, session.delete(name).await),
             Request::Rename { from, to } => Reply::new(number, session.rename(from, to).await),
-            Request::Size { file, aru } => Reply::new(number, session.size(file, aru)),
+            Request::Size { file, aru } => Reply::new(number, session.size(file, aru).await),
             Request::Read {
                 file,
                 aru,
@@ -391,7 +406,7 @@ impl Connection {
 fn reply_bytes(request: &Request<'_>) -> u64 {
     match request {
         Request::Read { len, .. } => u64::from(*len),
-        Request::List | Request::Status { .. } => LIST_BYTES,
+        Request::List { .. } | Request::Status { .. } => LIST_BYTES,
         _ => 0,
     }
 }

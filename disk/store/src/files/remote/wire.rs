@@ -10,20 +10,20 @@
 //! request asks for. Any change of these types needs another [`VERSION`]. The number of a reply is that of its request;
 //! 0 is the server's when it ends the connection. The length is at most [`FRAME_MAX`].
 
-use crate::files::{AruId, FileId, FileInfo, FilesError, Level, Open};
+use crate::files::{AruId, FileId, FileInfo, FilesError, Level, Listing, NewAttr, Open};
 use serde::{Deserialize, Serialize};
 use tonearm_engine::ArchiveInfo;
 
 /// First bytes of either side.
 pub const MAGIC: [u8; 8] = *b"tonearmF";
 /// Version of the protocol: both sides speak the same.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 /// Length of a hello in bytes.
 pub const HELLO_LEN: usize = 16;
 /// Most bytes of file content in one frame.
 pub const DATA_MAX: usize = 1 << 20;
-/// Longest name in bytes; the store refuses shorter ones already.
-const NAME_MAX: usize = 1000;
+/// Longest path in bytes.
+const NAME_MAX: usize = 4096;
 /// Most bytes of a frame behind its length.
 pub const FRAME_MAX: usize = DATA_MAX + 4096;
 
@@ -37,7 +37,10 @@ pub enum Request<'a> {
     Close {
         file: FileId,
     },
-    List,
+    List {
+        path: &'a str,
+        after: u64,
+    },
     Exists {
         name: &'a str,
     },
@@ -118,6 +121,24 @@ pub enum Request<'a> {
     WaitArchived {
         lsn: u64,
     },
+    Look {
+        path: &'a str,
+    },
+    MakeDir {
+        path: &'a str,
+    },
+    ReadLink {
+        path: &'a str,
+    },
+    MakeLink {
+        path: &'a str,
+        target: &'a str,
+    },
+    SetAttr {
+        path: &'a str,
+        aru: Option<AruId>,
+        set: NewAttr,
+    },
 }
 
 /// Bytes that are not a frame of this protocol.
@@ -166,7 +187,8 @@ impl Request<'_> {
             Request::Size { aru, .. }
             | Request::Read { aru, .. }
             | Request::Write { aru, .. }
-            | Request::Truncate { aru, .. } => *aru,
+            | Request::Truncate { aru, .. }
+            | Request::SetAttr { aru, .. } => *aru,
             Request::Create { aru, .. } => Some(*aru),
             _ => None,
         }
@@ -193,13 +215,19 @@ impl Request<'_> {
             | Request::OpenVolume { name }
             | Request::Exists { name }
             | Request::Delete { name } => (name.len(), 0),
+            Request::Look { path }
+            | Request::List { path, .. }
+            | Request::MakeDir { path }
+            | Request::ReadLink { path }
+            | Request::SetAttr { path, .. } => (path.len(), 0),
+            Request::MakeLink { path, target } => (path.len().max(target.len()), 0),
             Request::Rename { from, to } => (from.len().max(to.len()), 0),
             Request::Read { len, .. } => (0, *len as usize),
             Request::Write { data, .. } => (0, data.len()),
             _ => (0, 0),
         };
         if name > NAME_MAX {
-            return Err(Violation("a name has at most 255 bytes"));
+            return Err(Violation("a path has at most 4096 bytes"));
         }
         match data_len > DATA_MAX {
             true => Err(Violation("a read or write is longer than 1 MiB")),
@@ -320,7 +348,9 @@ pub fn decode_any(bytes: &[u8]) {
         decode_result::<bool>(number, body);
         decode_result::<u64>(number, body);
         decode_result::<(u64, u64, u64)>(number, body);
-        decode_result::<Vec<FileInfo>>(number, body);
+        decode_result::<String>(number, body);
+        decode_result::<FileInfo>(number, body);
+        decode_result::<Listing>(number, body);
         decode_result::<Vec<(u64, bool)>>(number, body);
         decode_result::<Option<ArchiveInfo>>(number, body);
     }

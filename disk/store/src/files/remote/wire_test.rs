@@ -1,6 +1,8 @@
 use super::{DATA_MAX, FRAME_MAX, NAME_MAX, Reply, Request, VERSION};
 use super::{decode_any, frame_len, hello, number_of, result_of, version_of};
-use crate::files::{AruId, FileId, FileInfo, FilesError, FilesErrorKind, Level, Open};
+use crate::files::{
+    AruId, FileId, FileInfo, FilesError, FilesErrorKind, Level, Listing, NewAttr, Open,
+};
 use proptest::prelude::*;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +18,9 @@ fn requests() -> Vec<Request<'static>> {
     vec![
         Request::Open { name, how },
         Request::Close { file },
-        Request::List,
+        Request::Look { path: "a/b" },
+        Request::List { path: "", after: 7 },
+        Request::MakeDir { path: "a" },
         Request::Exists { name: "" },
         Request::Delete { name },
         Request::Rename { from: "a", to: "b" },
@@ -45,6 +49,24 @@ fn requests() -> Vec<Request<'static>> {
         Request::WaitDurable { lsn: len },
         Request::Archive,
         Request::WaitArchived { lsn: len },
+        Request::ReadLink { path: "a/é" },
+        Request::MakeLink {
+            path: "a",
+            target: "../b",
+        },
+        Request::SetAttr {
+            path: "a",
+            aru: Some(aru),
+            set: NewAttr {
+                mode: Some(u32::MAX),
+                modified_unix_s: Some(u64::MAX),
+            },
+        },
+        Request::SetAttr {
+            path: "",
+            aru: None,
+            set: NewAttr::default(),
+        },
     ]
 }
 
@@ -59,6 +81,14 @@ fn replies() -> Vec<Vec<u8>> {
         name: "x".into(),
         size_bytes: 1,
         created_unix_s: 2,
+        modified_unix_s: 3,
+        mode: 0o100_644,
+        uid: 4,
+        gid: 5,
+    };
+    let listing = Listing {
+        files: vec![info.clone(), info.clone()],
+        after: Some(u64::MAX),
     };
     let busy = FilesError::new(FilesErrorKind::Busy, "why");
     vec![
@@ -66,7 +96,9 @@ fn replies() -> Vec<Vec<u8>> {
         comes_back(Ok(u64::MAX)),
         comes_back(Ok((3u64, 2u64, u64::MAX))),
         comes_back(Ok(true)),
-        comes_back(Ok(vec![info.clone(), info])),
+        comes_back(Ok("target".to_string())),
+        comes_back(Ok(info)),
+        comes_back(Ok(listing)),
         comes_back(Ok(vec![(1, true), (u64::MAX, false)])),
         comes_back::<()>(Err(busy)),
     ]
@@ -111,6 +143,16 @@ fn bounds_are_kept() {
     refused(Request::Rename {
         from: "a",
         to: &name,
+    });
+    refused(Request::ReadLink { path: &name });
+    refused(Request::MakeLink {
+        path: "a",
+        target: &name,
+    });
+    refused(Request::SetAttr {
+        path: &name,
+        aru: None,
+        set: NewAttr::default(),
     });
     let (file, aru, offset) = (FileId(1), None, 0);
     refused(Request::Read {

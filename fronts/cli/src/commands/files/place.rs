@@ -5,6 +5,7 @@ use std::fs::{File, Permissions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 use tempfile::NamedTempFile;
 
 /// A destination that was checked, and not changed yet.
@@ -122,17 +123,41 @@ impl Target {
         let shown = path.display().to_string();
         let cannot = || format!("cannot write {shown}");
         file.as_file().sync_all().with_context(cannot)?;
-        let named = match replace {
-            true => file.persist(&path),
-            false => file.persist_noclobber(&path),
-        };
-        named.map_err(|error| error.error).with_context(cannot)?;
+        give_name(file, &path, replace).with_context(cannot)?;
         let folder = File::open(tonearm_store::folder_of(&path));
         folder
             .and_then(|folder| folder.sync_all())
             .with_context(cannot)?;
         Ok(Some(shown))
     }
+
+    /// Gives the file its permissions, its time and its name. The caller makes it durable.
+    ///
+    /// # Errors
+    /// When it cannot be written, or the name was taken meanwhile.
+    pub fn finish_with(self, permissions: u32, modified: SystemTime) -> anyhow::Result<()> {
+        let Self::File {
+            file,
+            path,
+            replace,
+        } = self
+        else {
+            return Ok(());
+        };
+        file.as_file()
+            .set_permissions(Permissions::from_mode(permissions))
+            .and_then(|()| file.as_file().set_modified(modified))
+            .and_then(|()| give_name(file, &path, replace))
+            .with_context(|| format!("cannot write {}", path.display()))
+    }
+}
+
+fn give_name(file: NamedTempFile, path: &Path, replace: bool) -> io::Result<()> {
+    let named = match replace {
+        true => file.persist(path),
+        false => file.persist_noclobber(path),
+    };
+    named.map(drop).map_err(|error| error.error)
 }
 
 impl Write for Target {

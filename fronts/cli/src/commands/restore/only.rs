@@ -1,56 +1,128 @@
 //! One volume or file of an archive, as a plain file.
 
-use super::{fetch, target};
-use crate::cli::{History, Restore};
-use anyhow::Context;
-use rustix::fs::FallocateFlags;
-use rustix::io::Errno;
+mod names;
+mod nearest;
+mod plain;
+mod tree;
+
+pub(super) use self::names::names;
+use self::nearest::Nearest;
+use self::plain::Plain;
+use self::tree::{CommitTree, read_table, read_tree, wrong};
+use super::fetch;
+use crate::cli::Restore;
+use anyhow::{Context, anyhow};
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
-use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::ExitCode;
-use tonearm_archive::{Bucket, Content, Extract, Plan, TABLE, find, volumes};
+use tonearm_archive::{Bucket, Extract, Plan, VolumeTable};
 use tonearm_bucket::RealBucket;
 use tonearm_format::{VolumeEntry, VolumeKind};
-use tonearm_terminal::progress::{Progress, Unit};
-use tonearm_terminal::report;
-use tonearm_terminal::size;
+use tonearm_fs::{OfflineError, path_text};
+use tonearm_terminal::{report, size};
 
-/// Bytes of zeroes that are written at once where a file can have no holes.
-const ZEROES: usize = 64 << 10;
 /// What SQLite appends to the name of a database for files with a part of its content.
 const COMPANIONS: [&str; 2] = ["-wal", "-journal"];
 
 /// What is restored.
 pub(super) struct Only {
-    entry: VolumeEntry,
+    /// The name for which it was asked.
+    name: Vec<u8>,
+    size_bytes: u64,
     extract: Extract,
-    /// Files without which it is not whole.
-    companions: Vec<String>,
+    /// Files without which it is not whole: what is behind its name in theirs, and the name that `--only` takes.
+    companions: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl Only {
-    /// Finds `name` at the commit of `plan`, and leaves in the plan only the objects that it needs.
-    pub(super) fn find(bucket: &RealBucket, plan: &mut Plan, name: &str) -> anyhow::Result<Self> {
-        let volumes = read_table(bucket, plan)?;
-        let entry = find(plan, &bucket.url(), &volumes, name)?.clone();
-        let names = COMPANIONS.map(|end| format!("{name}{end}"));
-        let companions = volumes.iter().filter(|other| {
-            other.kind == VolumeKind::File && other.size_bytes > 0 && names.contains(&other.name)
-        });
-        let only = Self {
-            extract: Extract::new(plan, &entry.extents),
-            companions: companions.map(|other| other.name.clone()).collect(),
-            entry,
+    /// Finds `name` at the commit of `plan`, and leaves in the plan only the objects that it needs. It is that of a volume, or else
+    /// the path of a file in the tree; with a leading slash always a path. The file `path` is to be made.
+    pub(super) fn find(
+        bucket: &RealBucket,
+        plan: &mut Plan,
+        name: &OsStr,
+        path: &Path,
+    ) -> anyhow::Result<Self> {
+        let (name, table) = (name.as_bytes(), read_table(bucket, plan)?);
+        let only = match volume(&table, name) {
+            Some(entry) => Self::of_volume(plan, &table, entry),
+            None => {
+                let folder = tonearm_store::folder_of(path);
+                let tree = read_tree(bucket, plan, &table, folder)?;
+                Self::of_file(bucket, plan, &table, tree, name)?
+            }
         };
         only.narrow(plan);
         Ok(only)
     }
 
+    fn of_volume(plan: &Plan, table: &VolumeTable, entry: &VolumeEntry) -> Self {
+        let companions = COMPANIONS.into_iter().filter_map(|end| {
+            let other = table.find(&format!("{}{end}", entry.name))?;
+            let is_one = other.kind == VolumeKind::File && other.size_bytes > 0;
+            is_one.then(|| (end, other.name.clone().into_bytes()))
+        });
+        Self {
+            name: entry.name.clone().into_bytes(),
+            size_bytes: entry.size_bytes,
+            extract: Extract::new(plan, &entry.extents),
+            companions: companions.collect(),
+        }
+    }
+
+    fn of_file(
+        bucket: &RealBucket,
+        plan: &Plan,
+        table: &VolumeTable,
+        tree: Option<CommitTree>,
+        name: &[u8],
+    ) -> anyhow::Result<Self> {
+        let url = bucket.url();
+        let wrong = |error| wrong(&url, plan.lsn, &error);
+        let Some(mut tree) = tree else {
+            return Err(none(&url, plan, table, None, name).unwrap_or_else(wrong));
+        };
+        let file = match tree.find(name) {
+            Err(OfflineError::NotFound(_)) => {
+                return Err(none(&url, plan, table, Some(tree), name).unwrap_or_else(wrong));
+            }
+            found => found.map_err(wrong)?,
+        };
+        let (mut places, mut failed) = (Vec::new(), None);
+        let end = file.inode.size.div_ceil(u64::from(plan.shape.block_size));
+        tree.extents(file.ino, end, |at, extent| {
+            match table.places(plan, &url, at, extent) {
+                Ok(more) => places.extend(more),
+                Err(error) => failed = failed.take().or(Some(error)),
+            }
+        })
+        .map_err(wrong)?;
+        failed.map_or(Ok(()), Err)?;
+        let mut companions = Vec::new();
+        for end in COMPANIONS {
+            let other = [name, end.as_bytes()].concat();
+            match tree.find(&other) {
+                Ok(found) if found.inode.size > 0 => {
+                    companions.push((end, name_of(table, &other)));
+                }
+                Err(error @ (OfflineError::Damaged(_) | OfflineError::Page(_))) => {
+                    return Err(wrong(error));
+                }
+                _ => {}
+            }
+        }
+        Ok(Self {
+            name: name.to_vec(),
+            size_bytes: file.inode.size,
+            extract: Extract::at_places(plan, &url, places)?,
+            companions,
+        })
+    }
+
     /// Leaves in a plan for the same commit only the objects that are needed.
     pub(super) fn narrow(&self, plan: &mut Plan) {
-        plan.objects = plan.objects_of(&self.entry.extents);
+        plan.objects = plan.objects_of(&self.extract);
     }
 
     /// Makes the file, empty.
@@ -83,7 +155,10 @@ impl Only {
             Ok(plain)
         };
         let plain = fetch::apply(bucket, plan, done, Plain(file), apply, noted)?;
-        plain.0.set_len(self.entry.size_bytes)?;
+        plain
+            .0
+            .set_len(self.size_bytes)
+            .with_context(|| partial.display().to_string())?;
         Ok(plain.0.sync_all()?)
     }
 
@@ -91,103 +166,78 @@ impl Only {
     pub(super) fn tell(&self, arguments: &Restore, plan: &Plan, done: &str) -> anyhow::Result<()> {
         let path = report::shell_word(&arguments.path);
         if arguments.json {
+            let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();
+            let companions = self.companions.iter().map(|(_, name)| text(name));
             return report::json(&serde_json::json!({
                 "archive": arguments.url,
                 "file": arguments.path.display().to_string(),
-                "name": self.entry.name,
+                "name": text(&self.name),
                 "restored": !arguments.dry_run,
                 "lsn": plan.lsn.0,
-                "size_bytes": self.entry.size_bytes,
+                "size_bytes": self.size_bytes,
                 "objects": plan.objects.len(),
-                "companions": self.companions,
+                "companions": companions.collect::<Vec<_>>(),
             }));
         }
         report::line(format_args!(
             "{done} {} of commit {} in {}: {}, from {} objects",
-            self.entry.name,
+            path_text(&self.name),
             plan.lsn,
             arguments.path.display(),
-            size::text(self.entry.size_bytes),
+            size::text(self.size_bytes),
             report::count(plan.objects.len() as u64)
         ))?;
-        for companion in &self.companions {
-            let end = companion.strip_prefix(&self.entry.name).unwrap_or_default();
+        for (end, name) in &self.companions {
             report::note(format_args!(
-                "{companion} has a part of its content; restore it, too: tonearm restore {} {path}{end} --only {companion} \
-                 --to-lsn {}",
-                arguments.url, plan.lsn
+                "{} has a part of its content; restore it, too: tonearm restore {} {path}{end} --only {} --to-lsn {}",
+                path_text(name),
+                arguments.url,
+                report::shell_word(Path::new(OsStr::from_bytes(name))),
+                plan.lsn
             ));
         }
         Ok(())
     }
 }
 
-/// The volumes and files at the commit of `plan`.
-fn read_table(bucket: &RealBucket, plan: &Plan) -> anyhow::Result<Vec<VolumeEntry>> {
-    let extract = Extract::new(plan, &[TABLE]);
-    let mut table = vec![0; extract.size_bytes() as usize];
-    let (url, objects) = (bucket.url(), plan.objects_of(&[TABLE]));
-    let mut bar = Progress::new("reading the volume table", Unit::Count);
-    for (index, fetched) in fetch::fetch(bucket, &objects).enumerate() {
-        let (name, payload) = fetched?;
-        extract.apply(&payload, &url, &name, &mut table)?;
-        bar.at(index as u64 + 1, objects.len() as u64);
-    }
-    Ok(volumes(plan, &url, &table)?)
+/// The volume of this name. A name with a leading slash is that of a file of the tree.
+fn volume<'a>(table: &'a VolumeTable, name: &[u8]) -> Option<&'a VolumeEntry> {
+    table.find(std::str::from_utf8(name).ok()?)
 }
 
-/// Shows the volumes and files of a commit.
-pub(super) fn names(arguments: &History, bucket: &RealBucket) -> anyhow::Result<ExitCode> {
-    let target = target(&arguments.target)?;
-    let (plan, _, volumes) = super::find(bucket, &target, |plan| read_table(bucket, plan))?;
-    let kind = |entry: &VolumeEntry| match entry.kind {
-        VolumeKind::File => "file",
-        _ => "volume",
+/// The name with which `--only` takes a file of the tree: its path, with a leading slash if a volume has this name.
+fn name_of(table: &VolumeTable, path: &[u8]) -> Vec<u8> {
+    match volume(table, path) {
+        Some(_) => [b"/", path].concat(),
+        None => path.to_vec(),
+    }
+}
+
+/// The error for a name that is not there.
+fn none(
+    url: &str,
+    plan: &Plan,
+    table: &VolumeTable,
+    tree: Option<CommitTree>,
+    name: &[u8],
+) -> Result<anyhow::Error, OfflineError> {
+    let path = name.strip_prefix(b"/");
+    let mut nearest = Nearest::new(path.unwrap_or(name));
+    if path.is_none() {
+        let volumes = table.volumes.iter();
+        volumes.for_each(|volume| nearest.add(volume.name.as_bytes()));
+    }
+    if let Some(mut tree) = tree {
+        tree.beside(name, |path| nearest.add(path))?;
+    }
+    let what = match path {
+        None => "volume or file",
+        Some(_) => "file",
     };
-    if arguments.json {
-        let names = volumes.iter().map(|entry| {
-            serde_json::json!({ "name": entry.name, "kind": kind(entry), "size_bytes": entry.size_bytes })
-        });
-        report::json(&serde_json::json!({
-            "archive": bucket.url(), "lsn": plan.lsn.0, "names": names.collect::<Vec<_>>(),
-        }))?;
-    } else {
-        let mut table = report::table(&["name", "kind", "size"]);
-        for entry in &volumes {
-            let size = size::text(entry.size_bytes);
-            table.add_row([entry.name.clone(), kind(entry).to_string(), size]);
-        }
-        report::line(format_args!("commit {}", plan.lsn))?;
-        report::line(table)?;
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A plain file, with holes where it has zeroes.
-struct Plain(File);
-
-impl Content for Plain {
-    fn read(&self, at: u64, bytes: &mut [u8]) -> io::Result<()> {
-        self.0.read_exact_at(bytes, at)
-    }
-
-    fn write(&mut self, at: u64, bytes: &[u8]) -> io::Result<()> {
-        self.0.write_all_at(bytes, at)
-    }
-
-    fn zero(&mut self, at: u64, count: u64) -> io::Result<()> {
-        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match rustix::fs::fallocate(&self.0, hole, at, count) {
-            Err(Errno::OPNOTSUPP) => {}
-            other => return Ok(other?),
-        }
-        let (zeroes, end) = (vec![0; ZEROES], at + count);
-        let mut next = at;
-        while next < end {
-            let part = (end - next).min(ZEROES as u64);
-            self.write(next, &zeroes[..part as usize])?;
-            next += part;
-        }
-        Ok(())
-    }
+    Ok(anyhow!(
+        "archive {url}: at commit {} there is no {what} {}; {}",
+        plan.lsn,
+        path_text(name),
+        nearest.text(url)
+    ))
 }

@@ -21,7 +21,6 @@ const GUARD: &str = "CREATE TEMP TABLE opened(file CONSTRAINT \"the database cou
 /// When there is no store, no extension, or no sqlite3.
 pub fn run(arguments: &SqliteShell) -> anyhow::Result<ExitCode> {
     let store = text(&absolute(&arguments.path)?)?;
-    super::check_name(&arguments.name)?;
     let extension = text(&extension(arguments.extension.as_deref())?)?;
     let uri = uri(&store, &arguments.name);
     if arguments.print {

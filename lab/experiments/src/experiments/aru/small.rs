@@ -152,7 +152,7 @@ pub fn small_files(
         Figure::plot(
             "aru-small",
             "Small files",
-            "Figure 5 of the paper.",
+            "Figure 5 of the paper: small files are made, read and deleted, by one program and by eight.",
             vec![panel],
         )
         .with(table),

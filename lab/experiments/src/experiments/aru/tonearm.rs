@@ -124,7 +124,7 @@ impl Files for Tonearm {
         loop {
             match self.fs.write(file, offset, data).await {
                 Err(error) if error.is_conflict() => self.conflicts.set(self.conflicts.get() + 1),
-                written => return Ok(written?),
+                written => return Ok(written.map(drop)?),
             }
         }
     }

@@ -1,0 +1,266 @@
+//! Names: paths in the file system, and files that are in the volume table still.
+
+use super::attrs::owned_as;
+use super::{
+    BETWEEN_LOOKS, CLOSING, DIRECTORY_MODE, FILE_MODE, Handle, LISTED, OpenFile, Opened, Session,
+    failed,
+};
+use crate::files::{AruId, FileInfo, FilesError, FilesErrorKind, Listing, Open};
+use crate::open_unit::OpenUnit;
+use tonearm_disk::{Volume, VolumeKind};
+use tonearm_fs::{Attr, Fs, FsError, Inode, Rename};
+
+impl Session {
+    /// Opens a file.
+    pub async fn open(&self, name: &str, how: Open) -> Result<Opened, FilesError> {
+        self.check_files()?;
+        if let Some(volume) = self.table_file(name) {
+            return match how.create && how.exclusive {
+                true => Err(there_is(name)),
+                false => Ok(self.opened(OpenFile::Volume(volume))),
+            };
+        }
+        let fs = match how.create {
+            true => self.fs_to_change().await?,
+            false => self.fs().await?.ok_or_else(|| no_file(name))?,
+        };
+        loop {
+            match fs.at(name.as_bytes()).await {
+                Ok(_) if how.create && how.exclusive => return Err(there_is(name)),
+                Ok(attr) => return self.open_file(&fs, name, &attr).await,
+                Err(FsError::NotFound) if how.create => {}
+                Err(error) => return Err(named(name, error)),
+            }
+            match self.make(&fs, name, FILE_MODE).await {
+                Ok(ino) => return Ok(self.opened(Handle::open(&fs, ino)?)),
+                // Another program has made it meanwhile.
+                Err(FsError::Exists) => {}
+                Err(error) => return Err(named(name, error)),
+            }
+        }
+    }
+
+    async fn open_file(&self, fs: &Fs, name: &str, attr: &Attr) -> Result<Opened, FilesError> {
+        let kind = attr.inode.mode >> 12;
+        if kind != FILE_MODE >> 12 {
+            let what = match kind {
+                0o04 => "is a directory",
+                0o12 => "is a symbolic link, which only the mount follows; name the file itself",
+                _ => "is no regular file",
+            };
+            return Err(failed(format!("{name:?} {what}")));
+        }
+        let until = self.0.sessions.0.rt.now() + CLOSING.0;
+        loop {
+            match Handle::open(fs, attr.ino) {
+                Ok(handle) => return Ok(self.opened(handle)),
+                Err(FsError::Busy(_)) if self.0.sessions.0.rt.now() < until => {
+                    self.0.sessions.0.rt.sleep(BETWEEN_LOOKS).await;
+                }
+                Err(error) => return Err(named(name, error)),
+            }
+        }
+    }
+
+    /// Makes a file or directory.
+    pub(super) async fn make(&self, fs: &Fs, name: &str, mode: u32) -> Result<u64, FsError> {
+        match self.disk().volume(name) {
+            Ok(_) => Err(FsError::Exists),
+            Err(_) => make(fs, name, mode).await,
+        }
+    }
+
+    /// Makes a file within a unit; as [`Session::open`].
+    pub async fn create(&self, aru: AruId, name: &str) -> Result<Opened, FilesError> {
+        self.check_files()?;
+        if self.table_file(name).is_some() {
+            return Err(there_is(name));
+        }
+        let system = self.system().clone();
+        let create = async |unit: &mut OpenUnit| {
+            let fs = unit.files(&system).await?.fs().clone();
+            let made = self.make(&fs, name, FILE_MODE).await;
+            Ok(Handle::open(
+                &fs,
+                made.map_err(|error| named(name, error))?,
+            )?)
+        };
+        Ok(self.opened(self.within(aru, create).await?))
+    }
+
+    /// What is at `path`.
+    pub async fn look(&self, path: &str) -> Result<FileInfo, FilesError> {
+        if let Some(volume) = self.table_file(path) {
+            return Ok(table_info(path, volume.size_bytes(), 0));
+        }
+        let Some(fs) = self.fs().await? else {
+            // The root directory is there before anything is in it.
+            let root = Inode {
+                mode: DIRECTORY_MODE,
+                ..Inode::default()
+            };
+            return match is_root(path) {
+                true => Ok(info(b"", &root)),
+                false => Err(no_file(path)),
+            };
+        };
+        let attr = fs.at(path.as_bytes()).await;
+        let attr = attr.map_err(|error| named(path, error))?;
+        let name = path.rsplit('/').next().unwrap_or_default();
+        Ok(info(name.as_bytes(), &attr.inode))
+    }
+
+    /// A part of the directory `path`, from behind the place `after` on.
+    pub async fn list(&self, path: &str, after: u64) -> Result<Listing, FilesError> {
+        let mut listing = Listing::default();
+        if after == 0 && is_root(path) {
+            let table = self.disk().files().into_iter();
+            let table =
+                table.map(|file| table_info(&file.name, file.size_bytes, file.created_unix_s));
+            listing.files.extend(table);
+        }
+        let Some(fs) = self.fs().await? else {
+            return Ok(listing);
+        };
+        let list = async {
+            let dir = fs.at(path.as_bytes()).await?.ino;
+            fs.list_with_attrs(dir, after, LISTED).await
+        };
+        let listed = list.await.map_err(|error| named(path, error))?;
+        listing.after = listed.last().map(|(last, _)| last.place);
+        for (one, attr) in listed {
+            if !matches!(&one.name[..], b"." | b"..") {
+                listing.files.push(info(&one.name, &attr.inode));
+            }
+        }
+        Ok(listing)
+    }
+
+    pub async fn make_dir(&self, path: &str) -> Result<(), FilesError> {
+        let fs = self.fs_to_change().await?;
+        let made = self.make(&fs, path, DIRECTORY_MODE).await;
+        made.map_err(|error| named(path, error))?;
+        self.acknowledge_all().await
+    }
+
+    pub async fn exists(&self, name: &str) -> Result<bool, FilesError> {
+        if self.table_file(name).is_some() {
+            return Ok(true);
+        }
+        let Some(fs) = self.fs().await? else {
+            return Ok(false);
+        };
+        match fs.at(name.as_bytes()).await {
+            Ok(attr) => Ok(attr.inode.mode >> 12 == FILE_MODE >> 12),
+            Err(FsError::NotFound | FsError::NotDirectory) => Ok(false),
+            Err(error) => Err(named(name, error)),
+        }
+    }
+
+    pub async fn delete(&self, name: &str) -> Result<(), FilesError> {
+        if self.table_file(name).is_some() {
+            let mut aru = self.disk().begin();
+            aru.delete_volume(name).await?;
+            return self.acknowledge(aru.end().await?, false).await;
+        }
+        let fs = self.fs().await?.ok_or_else(|| no_file(name))?;
+        let delete = async {
+            let (dir, own) = fs.above(name.as_bytes()).await?;
+            match fs.unlink(dir, own).await {
+                Err(FsError::IsDirectory) => fs.remove_dir(dir, own).await,
+                done => done,
+            }
+        };
+        delete.await.map_err(|error| named(name, error))?;
+        self.acknowledge_all().await
+    }
+
+    pub async fn rename(&self, from: &str, to: &str) -> Result<(), FilesError> {
+        if self.disk().volume(to).is_ok() {
+            return Err(there_is(to));
+        }
+        if self.table_file(from).is_some() {
+            let mut aru = self.disk().begin();
+            aru.rename_volume(from, to).await?;
+            return self.acknowledge(aru.end().await?, false).await;
+        }
+        let fs = self.fs().await?.ok_or_else(|| no_file(from))?;
+        let rename = async {
+            let (from, to) = (
+                fs.above(from.as_bytes()).await?,
+                fs.above(to.as_bytes()).await?,
+            );
+            fs.rename(from, to, Rename::NoReplace).await
+        };
+        rename.await.map_err(|error| match error {
+            FsError::Exists => there_is(to),
+            error => named(from, error),
+        })?;
+        self.acknowledge_all().await
+    }
+
+    /// The file `name`, if it is in the volume table.
+    pub(super) fn table_file(&self, name: &str) -> Option<Volume> {
+        let volume = self.disk().volume(name).ok();
+        volume.filter(|volume| volume.kind() == VolumeKind::File)
+    }
+}
+
+/// Makes a file or directory, which belongs to the owner of the directory above it. Returns its number.
+pub(crate) async fn make(fs: &Fs, name: &str, mode: u32) -> Result<u64, FsError> {
+    let (dir, own) = fs.above(name.as_bytes()).await?;
+    let new = owned_as(fs, dir, mode).await?;
+    Ok(fs.make(dir, own, new).await?.ino)
+}
+
+fn is_root(path: &str) -> bool {
+    path.trim_matches('/').is_empty()
+}
+
+fn info(name: &[u8], inode: &Inode) -> FileInfo {
+    FileInfo {
+        name: String::from_utf8_lossy(name).into_owned(),
+        size_bytes: inode.size,
+        created_unix_s: u64::try_from(inode.btime.s).unwrap_or_default(),
+        modified_unix_s: u64::try_from(inode.mtime.s).unwrap_or_default(),
+        mode: inode.mode,
+        uid: inode.uid,
+        gid: inode.gid,
+    }
+}
+
+/// A file that is in the volume table.
+fn table_info(name: &str, size_bytes: u64, created_unix_s: u64) -> FileInfo {
+    FileInfo {
+        name: name.to_string(),
+        size_bytes,
+        created_unix_s,
+        modified_unix_s: created_unix_s,
+        mode: FILE_MODE,
+        uid: 0,
+        gid: 0,
+    }
+}
+
+pub(super) fn no_file(name: &str) -> FilesError {
+    let text = format!("there is no file {name:?}; `tonearm files list` shows all");
+    FilesError::new(FilesErrorKind::NotFound, text)
+}
+
+fn there_is(name: &str) -> FilesError {
+    let text = format!("there is a volume or file {name:?} already");
+    FilesError::new(FilesErrorKind::Exists, text)
+}
+
+/// The error of an operation on the file `name`.
+pub(crate) fn named(name: &str, error: FsError) -> FilesError {
+    match error {
+        FsError::NotFound => no_file(name),
+        FsError::Exists => there_is(name),
+        error => {
+            let mut error = FilesError::from(error);
+            error.text = format!("{name:?}: {}", error.text);
+            error
+        }
+    }
+}
