@@ -337,12 +337,14 @@ enum Found {
 }
 
 async fn find(unit: &mut OpenUnit, context: &Context, name: &str) -> Result<Found, StoreError> {
+    // What can be moved from the volume table into the tree is moved first.
+    let fs = context.files.find().await?;
     let volume = async |aru: &mut tonearm_disk::Aru| Ok(aru.volume(name));
     match unit.with_disk(volume).await? {
         Err(DiskError::NoVolume(_)) => {}
         found => return Ok(Found::Volume(found?)),
     }
-    if context.files.find().await?.is_none() {
+    if fs.is_none() {
         return Err(DiskError::NoVolume(name.to_string()).into());
     }
     let fs = unit.files(&context.files).await?.fs().clone();

@@ -144,9 +144,10 @@ int tonearm_end(tonearm_aru *aru, uint64_t *lsn);
 /* Ends a unit without any effect. NULL and invalid handles are ignored. */
 void tonearm_abort(tonearm_aru *aru);
 
-/* Files and volumes, as the unit sees them. Names are UTF-8, at most 255 bytes. Offsets and sizes are in bytes. */
+/* Files and volumes, as the unit sees them. The name of a file is its path in the file system of the store, which a mount shows:
+ * "accounts" or "shop/accounts". Each part has at most 255 bytes. Names are UTF-8. Offsets and sizes are in bytes. */
 
-/* Makes an empty file. */
+/* Makes an empty file. Its directory must be there. */
 int tonearm_create_file(tonearm_aru *aru, const char *name);
 
 /* Deletes a file or volume. */

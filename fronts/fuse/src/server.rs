@@ -106,6 +106,7 @@ impl FuseServer {
             }
         }
         incoming.refuse_all();
+        self.0.fs.watch_sessions(|_| {});
         let (_closed, _) = rt.stream(bell, Op::Close, Data::None).await;
     }
 

@@ -217,6 +217,32 @@ fn files_that_cannot_be_moved_stay_in_the_table_and_can_be_used() {
     });
 }
 
+/// The first use of any file moves all of them, so that none is moved while it is open in the table.
+#[test]
+fn sessions_move_the_files_before_they_use_one() {
+    let files = Rc::new(contents());
+    let image = old(4 << 20, &files);
+    let world = SimWorld::new(Default::default(), image.disks.clone());
+    let rt = Rt::new(world.driver());
+    let (own, opening) = (rt.clone(), image.with(image.disks.clone()));
+    let disk = rt.block_on(async move { opening.open_disk(&own, open_options()).await });
+    let disk = disk.unwrap();
+    let store = Store::over(rt.clone(), disk.clone());
+    let mut unit = store.begin().unwrap();
+    assert_eq!(unit.read("a b/c/deep", 0, 9).unwrap(), b"deep");
+    assert!(disk.files().is_empty());
+    unit.write("a b/c/deep", 4, b"er").unwrap();
+    unit.end().unwrap();
+    let session = store.files().unwrap();
+    let file = session.open("app.db", Open::default()).unwrap();
+    let mut bytes = vec![0; files["app.db"].len()];
+    session.read(file, None, 0, &mut bytes).unwrap();
+    assert!(bytes == files["app.db"]);
+    assert_eq!(store.read("a b/c/deep", 0, 9).unwrap(), b"deeper");
+    drop((session, store, disk));
+    rt.shut_down();
+}
+
 #[test]
 fn sessions_use_a_file_that_stays_in_the_table() {
     let files = Rc::new(Contents::from([("large".to_string(), vec![3; 5 << 20])]));

@@ -74,7 +74,8 @@ impl FileSystem {
         Ok(fs)
     }
 
-    /// Opens it, if it is not open. `None` when there is none.
+    /// Opens it, if it is not open. `None` when there is none, and no file of an earlier version that is to be moved into it.
+    /// Callers look into the volume table behind this call alone, so that no file is moved while they use it there.
     ///
     /// # Errors
     /// As for [`Fs::open`].
@@ -82,7 +83,9 @@ impl FileSystem {
         if let Some(fs) = &*self.0.open.borrow() {
             return Ok(Some(fs.clone()));
         }
-        match has_root(&self.0.disk).await? {
+        let disk = &self.0.disk;
+        let moves = !disk.engine().options().read_only && !disk.files().is_empty();
+        match moves || has_root(disk).await? {
             true => self.get().await.map(Some),
             false => Ok(None),
         }

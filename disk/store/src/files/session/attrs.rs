@@ -46,7 +46,7 @@ impl Session {
         aru: Option<AruId>,
         set: NewAttr,
     ) -> Result<(), FilesError> {
-        if self.table_file(path).is_some() {
+        if self.table_file(path).await?.is_some() {
             return Err(failed(format!(
                 "{path:?} is kept outside of the file system, without attributes; copy it to another name"
             )));

@@ -14,7 +14,7 @@ impl Session {
     /// Opens a file.
     pub async fn open(&self, name: &str, how: Open) -> Result<Opened, FilesError> {
         self.check_files()?;
-        if let Some(volume) = self.table_file(name) {
+        if let Some(volume) = self.table_file(name).await? {
             return match how.create && how.exclusive {
                 true => Err(there_is(name)),
                 false => Ok(self.opened(OpenFile::Volume(volume))),
@@ -73,7 +73,7 @@ impl Session {
     /// Makes a file within a unit; as [`Session::open`].
     pub async fn create(&self, aru: AruId, name: &str) -> Result<Opened, FilesError> {
         self.check_files()?;
-        if self.table_file(name).is_some() {
+        if self.table_file(name).await?.is_some() {
             return Err(there_is(name));
         }
         let system = self.system().clone();
@@ -90,7 +90,7 @@ impl Session {
 
     /// What is at `path`.
     pub async fn look(&self, path: &str) -> Result<FileInfo, FilesError> {
-        if let Some(volume) = self.table_file(path) {
+        if let Some(volume) = self.table_file(path).await? {
             return Ok(table_info(path, volume.size_bytes(), 0));
         }
         let Some(fs) = self.fs().await? else {
@@ -144,7 +144,7 @@ impl Session {
     }
 
     pub async fn exists(&self, name: &str) -> Result<bool, FilesError> {
-        if self.table_file(name).is_some() {
+        if self.table_file(name).await?.is_some() {
             return Ok(true);
         }
         let Some(fs) = self.fs().await? else {
@@ -158,7 +158,7 @@ impl Session {
     }
 
     pub async fn delete(&self, name: &str) -> Result<(), FilesError> {
-        if self.table_file(name).is_some() {
+        if self.table_file(name).await?.is_some() {
             let mut aru = self.disk().begin();
             aru.delete_volume(name).await?;
             return self.acknowledge(aru.end().await?, false).await;
@@ -179,7 +179,7 @@ impl Session {
         if self.disk().volume(to).is_ok() {
             return Err(there_is(to));
         }
-        if self.table_file(from).is_some() {
+        if self.table_file(from).await?.is_some() {
             let mut aru = self.disk().begin();
             aru.rename_volume(from, to).await?;
             return self.acknowledge(aru.end().await?, false).await;
@@ -200,9 +200,11 @@ impl Session {
     }
 
     /// The file `name`, if it is in the volume table.
-    pub(super) fn table_file(&self, name: &str) -> Option<Volume> {
+    pub(super) async fn table_file(&self, name: &str) -> Result<Option<Volume>, FilesError> {
+        // What can be moved into the tree is moved first.
+        self.fs().await?;
         let volume = self.disk().volume(name).ok();
-        volume.filter(|volume| volume.kind() == VolumeKind::File)
+        Ok(volume.filter(|volume| volume.kind() == VolumeKind::File))
     }
 }
 
