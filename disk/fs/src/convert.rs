@@ -8,7 +8,7 @@ use crate::attrs::SetAttr;
 use crate::error::FsError;
 use crate::fs::{DIRECTORY, Fs, REGULAR};
 use crate::names::New;
-use tonearm_disk::{Piece, Volume, VolumeInfo};
+use tonearm_disk::{DiskError, Piece, Volume, VolumeInfo};
 use tonearm_format::{ROOT_INO, Time};
 
 /// Permissions of a file, and of a directory that its name needs.
@@ -60,7 +60,11 @@ impl Fs {
             Err(error) => return Err(error),
             Ok(_) => return Err(FsError::Exists),
         }
+        if info.name.split('/').any(|part| part == "..") {
+            return Err(FsError::Invalid("its name is no path in a file system"));
+        }
         let volume = self.disk().volume(&info.name)?;
+        self.check_room(&volume, info).await?;
         let root = self.attr(ROOT_INO).await?.inode;
         let new = |mode| New {
             mode,
@@ -82,6 +86,27 @@ impl Fs {
         // Without a name it is freed.
         self.close_handle(copy.ino);
         named
+    }
+
+    /// Checks that there is room for a copy, so that no space is taken in vain.
+    async fn check_room(&self, volume: &Volume, info: &VolumeInfo) -> Result<(), FsError> {
+        let (mut at, mut needed_bytes) = (0, 0);
+        while at < info.size_bytes {
+            for (bytes, has_space) in volume.status(at, info.size_bytes - at).await? {
+                at += bytes;
+                needed_bytes += if has_space { bytes } else { 0 };
+            }
+        }
+        let space = self.space().await?;
+        let free_bytes = space.free_blocks * u64::from(space.block_size);
+        match needed_bytes <= free_bytes {
+            true => Ok(()),
+            false => Err(DiskError::StoreFull {
+                free_bytes,
+                needed_bytes,
+            }
+            .into()),
+        }
     }
 
     async fn copy_volume(

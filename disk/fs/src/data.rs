@@ -418,6 +418,10 @@ impl Fs {
             unit.write_blocks(at * block + stays, &zeroes).await?;
         }
         let mut freed = None;
+        if inode.blocks == 0 && inode.list != 0 {
+            // A file without blocks has no list.
+            unit.delete_list(ListId(inode.list)).await?;
+        }
         if let Some((from, blocks)) = cut.filter(|_| !is_large) {
             if blocks.len() as u64 == inode.blocks {
                 unit.delete_list(ListId(inode.list)).await?;
@@ -442,6 +446,9 @@ impl Fs {
                 if is_large {
                     // The rest is done behind this unit, at the next opening if need be.
                     meta.put(orphan_key(ino), &size.to_le_bytes())?;
+                }
+                if size < inode.size {
+                    meta.note_blocks(ino);
                 }
                 inode.size = size;
                 set.apply(&mut inode, now);

@@ -123,7 +123,7 @@ struct FileState {
     changed: Cell<Lsn>,
     /// The last commit that has changed its content since then.
     content_changed: Cell<Lsn>,
-    /// The last commit that has changed since then which blocks it has.
+    /// The last commit that has changed since then which blocks it has, or has cut it off.
     blocks_changed: Cell<Lsn>,
     /// Counts the commits that have changed it since then.
     changes: Changes,
@@ -533,6 +533,20 @@ impl Fs {
             handles.set(handles.get().saturating_sub(1));
         }
         self.end_use(ino);
+    }
+
+    /// Ends all handles of this way.
+    pub fn close_handles(&self) {
+        let open: Vec<(u64, u64)> = {
+            let files = self.state.files.borrow();
+            let files = files.iter();
+            files
+                .map(|(ino, file)| (*ino, file.handles[self.way as usize].get()))
+                .collect()
+        };
+        for (ino, handles) in open {
+            (0..handles).for_each(|_| self.close_handle(ino));
+        }
     }
 
     /// Counts the commits that have changed a file while it was in use.

@@ -27,6 +27,13 @@ fn inodes(base: &Inode, now: &Inode, there: &Inode) -> Option<Inode> {
     if is_directory && (was_removed(now, there) || there.nlink == 0) {
         return None;
     }
+    // The blocks of one side would be on the list that the other one has taken away.
+    let moved = |one: &Inode, other: &Inode| {
+        one.list != base.list && (other.list, other.blocks) != (base.list, base.blocks)
+    };
+    if moved(now, there) || moved(there, now) {
+        return None;
+    }
     let (nlink, size, mtime) = match is_directory {
         // Others may enter and remove other names of the directory.
         true => (

@@ -109,6 +109,11 @@ impl<'a, 'b> Meta<'a, 'b> {
         Self { items, naming }
     }
 
+    /// Notes that a file has other blocks, or another end within one.
+    pub fn note_blocks(&mut self, ino: u64) {
+        self.items.note_blocks(ino);
+    }
+
     /// What was changed in the committed tree.
     pub fn into_changed(self) -> Changed {
         self.items.into_changed()

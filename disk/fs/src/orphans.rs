@@ -1,7 +1,7 @@
 //! Files without a name: their deletion, in one unit or in several.
 
 use crate::error::FsError;
-use crate::fs::{DIRECTORY, Fs, TYPE};
+use crate::fs::{DIRECTORY, Fs, TYPE, Way};
 use crate::meta::{Meta, Number, Stop, damaged, orphan_key};
 use crate::step::Step;
 use crate::tree::Key;
@@ -28,11 +28,13 @@ pub enum Deletion {
 impl Fs {
     /// Most blocks that one unit takes or frees.
     pub(crate) fn unit_blocks_max(&self) -> u64 {
-        let memory = self.disk().shadow_bytes_max() / MEMORY_SHARE;
-        let most = match self.unit() {
-            // All that an operation of an application's unit frees is freed with the unit.
-            Some(_) => UNIT_FREES_MAX,
-            None => BLOCKS_MAX,
+        let memory = self.disk().shadow_bytes_max();
+        let part = memory / MEMORY_SHARE;
+        // All that an operation of an application's unit frees is freed with the unit.
+        let (memory, most) = match (self.unit(), self.way()) {
+            (None, _) => (part, BLOCKS_MAX),
+            (Some(_), Way::Mount) => (part, UNIT_FREES_MAX),
+            (Some(_), Way::Session) => (memory - part, u64::MAX),
         };
         (memory / OP_BYTES).clamp(1, most)
     }

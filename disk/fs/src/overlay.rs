@@ -71,7 +71,7 @@ pub(crate) struct Changed {
     pub inodes: Vec<(u64, Option<u64>)>,
     /// Files without a name, among the inodes.
     pub nameless: Vec<u64>,
-    /// Files that have other blocks, or blocks elsewhere.
+    /// Files that have other blocks, or were cut off.
     pub extents: BTreeSet<u64>,
     /// Names with their directories.
     pub names: Vec<(u64, Vec<u8>)>,
@@ -114,6 +114,11 @@ impl<'a, 'b> Items<'a, 'b> {
             unit,
             changed: Changed::default(),
         }
+    }
+
+    /// Notes that a file has other blocks, or another end within one.
+    pub fn note_blocks(&mut self, ino: u64) {
+        self.changed.extents.insert(ino);
     }
 
     /// What was changed in the committed tree.

@@ -86,12 +86,22 @@ pub(crate) struct UnitState {
 #[derive(Default)]
 pub(crate) struct Units {
     open: Vec<Weak<UnitState>>,
-    counts: UnitCounts,
-    /// Memory that open units hold.
-    memory: u64,
+    /// By the way.
+    counts: [UnitCounts; 2],
+    /// Memory that open units hold, by the way.
+    memory: [u64; 2],
 }
 
 impl Units {
+    /// Checks that one more can be begun.
+    fn check(&mut self, way: Way) -> Result<(), FsError> {
+        self.open.retain(|unit| unit.strong_count() > 0);
+        match self.open().filter(|unit| unit.way == way).count() {
+            count if count < UNITS_MAX => Ok(()),
+            _ => Err(FsError::TooManyUnits(UNITS_MAX)),
+        }
+    }
+
     fn open(&self) -> impl Iterator<Item = Rc<UnitState>> {
         self.open.iter().filter_map(Weak::upgrade)
     }
@@ -196,6 +206,9 @@ impl UnitState {
             if key.kind == item::INODE && was_moved(change.base.as_deref(), merged.as_deref()) {
                 moved.push(key.ino);
             }
+            if is_cut(*key, merged.as_deref(), there.as_deref()) {
+                meta.note_blocks(key.ino);
+            }
             match merged {
                 Some(value) if there.as_ref() != Some(&value) => meta.put(*key, &value)?,
                 None if there.is_some() => meta.remove(*key).map(drop)?,
@@ -236,6 +249,12 @@ fn conflict(key: Key) -> FsError {
     })
 }
 
+/// True for the inode of a file that becomes shorter.
+fn is_cut(key: Key, now: Option<&[u8]>, there: Option<&[u8]>) -> bool {
+    let size = |bytes: Option<&[u8]>| Some(Inode::decode(bytes?).ok()?.size);
+    key.kind == item::INODE && size(now) < size(there)
+}
+
 /// True for the inode of a file that others have deleted.
 fn was_deleted(key: Key, there: Option<&[u8]>) -> bool {
     let nlink = there.and_then(|bytes| Some(Inode::decode(bytes).ok()?.nlink));
@@ -252,9 +271,17 @@ impl Fs {
     /// Begins a unit. An empty one costs little.
     ///
     /// # Errors
-    /// When there are 1024 units.
+    /// When there are 1024 units of the same way.
     pub fn begin(&self) -> Result<Unit, FsError> {
         self.begin_with(self.disk().begin())
+    }
+
+    /// Checks that one more unit can be begun.
+    ///
+    /// # Errors
+    /// As for [`Fs::begin`].
+    pub fn check_units(&self) -> Result<(), FsError> {
+        self.units().borrow_mut().check(self.way())
     }
 
     /// Begins a unit with a recovery unit, which may have changed volumes and lists.
@@ -265,13 +292,10 @@ impl Fs {
         let fs = self.committed();
         let state = {
             let mut units = fs.units().borrow_mut();
-            units.open.retain(|unit| unit.strong_count() > 0);
-            if units.open.len() >= UNITS_MAX {
-                return Err(FsError::TooManyUnits(UNITS_MAX));
-            }
+            units.check(fs.way())?;
             let state = Rc::new(UnitState::new(&fs, aru));
             units.open.push(Rc::downgrade(&state));
-            units.counts.begun += 1;
+            units.counts[fs.way() as usize].begun += 1;
             state
         };
         let fs = fs.within(&state);
@@ -283,9 +307,9 @@ impl Fs {
         })
     }
 
-    /// Counts of units.
+    /// Counts of units, of those that were begun in the same way.
     pub fn unit_counts(&self) -> UnitCounts {
-        let counts = self.units().borrow().counts;
+        let counts = self.units().borrow().counts[self.way() as usize];
         let open = counts.begun - counts.committed - counts.aborted;
         UnitCounts { open, ..counts }
     }
@@ -327,7 +351,8 @@ impl Fs {
             Way::Session => memory - memory / MEMORY_SHARE,
         };
         let own = unit.memory.get();
-        let left = most.saturating_sub(self.units().borrow().memory - own);
+        let way = self.way() as usize;
+        let left = most.saturating_sub(self.units().borrow().memory[way] - own);
         let fits = match step.charge(more) {
             Ok(()) => step.spill_to(left).await,
             refused => refused,
@@ -335,7 +360,7 @@ impl Fs {
         if unit.check_failed().is_ok() {
             let now = step.memory_bytes();
             let before = unit.memory.replace(now);
-            let memory = &mut self.units().borrow_mut().memory;
+            let memory = &mut self.units().borrow_mut().memory[way];
             *memory = *memory - before + now;
         }
         match fits {
@@ -415,9 +440,10 @@ impl Unit {
         let result = self.try_commit().await;
         let has_conflict = matches!(result, Err(FsError::Conflict(_)));
         let counts = self.fs.units();
-        counts.borrow_mut().counts.conflicts += u64::from(has_conflict);
+        let way = self.fs.way() as usize;
+        counts.borrow_mut().counts[way].conflicts += u64::from(has_conflict);
         if result.is_ok() && !self.is_counted.replace(true) {
-            counts.borrow_mut().counts.committed += 1;
+            counts.borrow_mut().counts[way].committed += 1;
         }
         self.abort();
         result
@@ -429,9 +455,10 @@ impl Unit {
         self.state.overlay.take();
         // The end of the last use of a file without a name deletes it.
         self.state.files.take();
-        self.fs.units().borrow_mut().memory -= self.state.memory.replace(0);
+        let way = self.fs.way() as usize;
+        self.fs.units().borrow_mut().memory[way] -= self.state.memory.replace(0);
         if !self.is_counted.replace(true) {
-            self.fs.units().borrow_mut().counts.aborted += 1;
+            self.fs.units().borrow_mut().counts[way].aborted += 1;
         }
     }
 
@@ -447,6 +474,8 @@ impl Unit {
         };
         let (mut permits, mut written) = (Vec::with_capacity(files.len()), Vec::new());
         for (ino, is_changed) in files {
+            // Units of sessions do not notice what the mount writes meanwhile.
+            fs.check_not_busy(ino)?;
             let used = fs.take(ino);
             permits.push(match is_changed {
                 true => used.alone().await,

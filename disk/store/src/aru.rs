@@ -310,6 +310,11 @@ impl Aru {
         self.run_unit(
             async move |unit, context| match find(unit, context, &from).await? {
                 Found::Volume(_) => {
+                    if let Some(fs) = context.files.find().await?
+                        && fs.at(to.as_bytes()).await.is_ok()
+                    {
+                        return Err(DiskError::VolumeExists(to).into());
+                    }
                     let rename =
                         async |aru: &mut tonearm_disk::Aru| aru.rename_volume(&from, &to).await;
                     Ok(unit.with_disk(rename).await?)

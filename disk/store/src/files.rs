@@ -293,7 +293,8 @@ pub trait Files: Send + Sync {
     /// durable. The unit is over in either case. Gives the LSN of its commit; 0 for a unit without changes.
     ///
     /// # Errors
-    /// `Conflict` when others have deleted or shortened one of its files; the first error of a write that was not
+    /// `Conflict` when others have deleted or shortened one of its files, or have taken blocks for it; `Busy` when one of them was
+    /// closed here and is open on the mount; the first error of a write that was not
     /// reported before; with `durable` also a failure of the log after the unit has taken effect.
     fn end(&self, aru: AruId, durable: bool) -> Result<Lsn, FilesError>;
 

@@ -39,6 +39,7 @@ impl OpenUnit {
     pub async fn files(&mut self, system: &FileSystem) -> Result<&Unit, FilesError> {
         if let Self::Disk(_) = self {
             let fs = system.get().await?.by(Way::Session);
+            fs.check_units()?;
             let Self::Disk(aru) = std::mem::replace(self, Self::Over) else {
                 unreachable!("it was one of the disk just now")
             };

@@ -110,8 +110,12 @@ pub(crate) async fn perform(
             };
             let direct = context.opened(attr.ino, direct);
             let kept = kept(fs, attr.ino, Some((dir, &name)));
-            let attr = context.shown(attr).await?;
-            Ok(Answer::Created(attr, kept, direct))
+            let ino = attr.ino;
+            let shown = context.shown(attr).await;
+            if shown.is_err() {
+                fs.close_handle(ino);
+            }
+            Ok(Answer::Created(shown?, kept, direct))
         }
         Operation::Link { ino, dir, name } => {
             context

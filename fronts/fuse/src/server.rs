@@ -107,6 +107,7 @@ impl FuseServer {
         }
         incoming.refuse_all();
         self.0.fs.watch_sessions(|_| {});
+        self.0.fs.close_handles();
         let (_closed, _) = rt.stream(bell, Op::Close, Data::None).await;
     }
 

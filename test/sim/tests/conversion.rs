@@ -228,9 +228,12 @@ fn sessions_move_the_files_before_they_use_one() {
     let disk = rt.block_on(async move { opening.open_disk(&own, open_options()).await });
     let disk = disk.unwrap();
     let store = Store::over(rt.clone(), disk.clone());
+    let listed = store.files().unwrap().list_all("").unwrap();
+    let names: Vec<&str> = listed.iter().map(|file| &file.name[..]).collect();
+    assert_eq!(names, ["a b", "app.db", "app.db-wal", "empty", "sparse"]);
+    assert!(disk.files().is_empty());
     let mut unit = store.begin().unwrap();
     assert_eq!(unit.read("a b/c/deep", 0, 9).unwrap(), b"deep");
-    assert!(disk.files().is_empty());
     unit.write("a b/c/deep", 4, b"er").unwrap();
     unit.end().unwrap();
     let session = store.files().unwrap();
@@ -269,6 +272,9 @@ fn sessions_use_a_file_that_stays_in_the_table() {
     };
     assert!(session.open("large", create).is_err());
     session.open("new", create).unwrap();
+    assert!(session.rename("large", "new").is_err());
+    assert!(session.rename("new", "large").is_err());
+    session.close(session.open("/large", Open::default()).unwrap());
     assert_eq!(names(""), ["large", "new"]);
     session.close(file);
     session.delete("large").unwrap();

@@ -178,6 +178,78 @@ fn units_that_change_the_blocks_of_one_file_conflict() {
     store.close().unwrap();
 }
 
+/// What others cut off does not come back with a unit, whether a block was freed or not.
+#[test]
+fn a_unit_conflicts_with_a_truncation_of_its_file() {
+    let place = Place::new();
+    let store = place.open();
+    let files = store.files().unwrap();
+    let file = files.open("f", CREATE).unwrap();
+    let lists = store.lists().unwrap().len();
+    // Within a block.
+    files.write(file, None, 0, &[1; 100]).unwrap();
+    let mut unit = store.begin().unwrap();
+    unit.write("f", 50, &[2; 10]).unwrap();
+    files.truncate(file, None, 40).unwrap();
+    assert!(
+        matches!(unit.end(), Err(StoreError::Files(error)) if error.kind == FilesErrorKind::Conflict)
+    );
+    files.truncate(file, None, 100).unwrap();
+    assert_eq!(content(&files, file, None)[40..], [0; 60]);
+    // All blocks are a hole, and the list is there still. The truncation takes it away.
+    files.zero(file, 0, 100).unwrap();
+    files.truncate(file, None, 4096).unwrap();
+    assert_eq!(
+        store.lists().unwrap().len(),
+        lists,
+        "a file without blocks has no list"
+    );
+    files.write(file, None, 0, &[1; 4096]).unwrap();
+    files.zero(file, 0, 4096).unwrap();
+    let mut unit = store.begin().unwrap();
+    unit.write("f", 0, &[3; 10]).unwrap();
+    files.truncate(file, None, 8192).unwrap();
+    assert!(unit.end().is_err());
+    files.write(file, None, 0, &[4; 10]).unwrap();
+    let checked =
+        store.run(|context: Context| async move { tonearm_fs::check(&context.disk).await });
+    let report = checked.unwrap().unwrap().unwrap();
+    assert!(report.problems.is_empty() && report.blocks == 1);
+    files.close(file);
+    drop(files);
+    store.close().unwrap();
+}
+
+/// A session may close a file that its unit has changed. The mount can open it then, and loses nothing.
+#[test]
+fn a_unit_whose_file_is_open_on_the_mount_has_no_effect() {
+    let place = Place::new();
+    let store = place.open();
+    let files = store.files().unwrap();
+    let file = files.open("f", CREATE).unwrap();
+    files.write(file, None, 0, &[1; 10]).unwrap();
+    let unit = files.begin().unwrap();
+    files.write(file, Some(unit), 0, &[2; 10]).unwrap();
+    files.close(file);
+    let ino = on_mount(&store, async |fs: Fs| {
+        let ino = fs.at(b"f").await?.ino;
+        fs.open_handle(ino)?;
+        fs.write(ino, 0, &[3; 10]).await?;
+        Ok(ino)
+    });
+    assert_eq!(
+        files.end(unit, false).unwrap_err().kind,
+        FilesErrorKind::Busy
+    );
+    assert_eq!(store.read("f", 0, 10).unwrap(), [3; 10]);
+    on_mount(&store, async move |fs: Fs| {
+        fs.close_handle(ino);
+        Ok(())
+    });
+    drop(files);
+    store.close().unwrap();
+}
+
 #[test]
 fn a_unit_changes_volumes_lists_and_files_together() {
     let place = Place::new();

@@ -24,10 +24,21 @@ impl Session {
             true => self.fs_to_change().await?,
             false => self.fs().await?.ok_or_else(|| no_file(name))?,
         };
+        let rt = &self.0.sessions.0.rt;
+        let until = rt.now() + CLOSING.0;
         loop {
             match fs.at(name.as_bytes()).await {
                 Ok(_) if how.create && how.exclusive => return Err(there_is(name)),
-                Ok(attr) => return self.open_file(&fs, name, &attr).await,
+                Ok(attr) => {
+                    check_regular(name, &attr)?;
+                    match Handle::open(&fs, attr.ino) {
+                        // The name may stand for another file by then.
+                        Err(FsError::Busy(_)) if rt.now() < until => rt.sleep(BETWEEN_LOOKS).await,
+                        Err(error) => return Err(named(name, error)),
+                        Ok(handle) => return Ok(self.opened(handle)),
+                    }
+                    continue;
+                }
                 Err(FsError::NotFound) if how.create => {}
                 Err(error) => return Err(named(name, error)),
             }
@@ -35,28 +46,6 @@ impl Session {
                 Ok(ino) => return Ok(self.opened(Handle::open(&fs, ino)?)),
                 // Another program has made it meanwhile.
                 Err(FsError::Exists) => {}
-                Err(error) => return Err(named(name, error)),
-            }
-        }
-    }
-
-    async fn open_file(&self, fs: &Fs, name: &str, attr: &Attr) -> Result<Opened, FilesError> {
-        let kind = attr.inode.mode >> 12;
-        if kind != FILE_MODE >> 12 {
-            let what = match kind {
-                0o04 => "is a directory",
-                0o12 => "is a symbolic link, which only the mount follows; name the file itself",
-                _ => "is no regular file",
-            };
-            return Err(failed(format!("{name:?} {what}")));
-        }
-        let until = self.0.sessions.0.rt.now() + CLOSING.0;
-        loop {
-            match Handle::open(fs, attr.ino) {
-                Ok(handle) => return Ok(self.opened(handle)),
-                Err(FsError::Busy(_)) if self.0.sessions.0.rt.now() < until => {
-                    self.0.sessions.0.rt.sleep(BETWEEN_LOOKS).await;
-                }
                 Err(error) => return Err(named(name, error)),
             }
         }
@@ -113,13 +102,15 @@ impl Session {
     /// A part of the directory `path`, from behind the place `after` on.
     pub async fn list(&self, path: &str, after: u64) -> Result<Listing, FilesError> {
         let mut listing = Listing::default();
+        // What can be moved from the volume table into the tree is moved first.
+        let fs = self.fs().await?;
         if after == 0 && is_root(path) {
             let table = self.disk().files().into_iter();
             let table =
                 table.map(|file| table_info(&file.name, file.size_bytes, file.created_unix_s));
             listing.files.extend(table);
         }
-        let Some(fs) = self.fs().await? else {
+        let Some(fs) = fs else {
             return Ok(listing);
         };
         let list = async {
@@ -158,9 +149,9 @@ impl Session {
     }
 
     pub async fn delete(&self, name: &str) -> Result<(), FilesError> {
-        if self.table_file(name).await?.is_some() {
+        if let Some(volume) = self.table_file(name).await? {
             let mut aru = self.disk().begin();
-            aru.delete_volume(name).await?;
+            aru.delete_volume(&volume.name()).await?;
             return self.acknowledge(aru.end().await?, false).await;
         }
         let fs = self.fs().await?.ok_or_else(|| no_file(name))?;
@@ -179,9 +170,12 @@ impl Session {
         if self.disk().volume(to).is_ok() {
             return Err(there_is(to));
         }
-        if self.table_file(from).await?.is_some() {
+        if let Some(volume) = self.table_file(from).await? {
+            if self.exists(to).await? {
+                return Err(there_is(to));
+            }
             let mut aru = self.disk().begin();
-            aru.rename_volume(from, to).await?;
+            aru.rename_volume(&volume.name(), to).await?;
             return self.acknowledge(aru.end().await?, false).await;
         }
         let fs = self.fs().await?.ok_or_else(|| no_file(from))?;
@@ -203,7 +197,7 @@ impl Session {
     pub(super) async fn table_file(&self, name: &str) -> Result<Option<Volume>, FilesError> {
         // What can be moved into the tree is moved first.
         self.fs().await?;
-        let volume = self.disk().volume(name).ok();
+        let volume = self.disk().volume(name.trim_start_matches('/')).ok();
         Ok(volume.filter(|volume| volume.kind() == VolumeKind::File))
     }
 }
@@ -213,6 +207,17 @@ pub(crate) async fn make(fs: &Fs, name: &str, mode: u32) -> Result<u64, FsError>
     let (dir, own) = fs.above(name.as_bytes()).await?;
     let new = owned_as(fs, dir, mode).await?;
     Ok(fs.make(dir, own, new).await?.ino)
+}
+
+/// Checks that sessions can open a file.
+fn check_regular(name: &str, attr: &Attr) -> Result<(), FilesError> {
+    let what = match attr.inode.mode >> 12 {
+        0o10 => return Ok(()),
+        0o04 => "is a directory",
+        0o12 => "is a symbolic link, which only the mount follows; name the file itself",
+        _ => "is no regular file",
+    };
+    Err(failed(format!("{name:?} {what}")))
 }
 
 fn is_root(path: &str) -> bool {
