@@ -164,7 +164,7 @@ fn the_command_and_the_text_that_it_prints_for_scripts_do_the_same() {
         &so,
     ]);
     assert_ne!(ran.code, Some(0), "{ran:?}");
-    contains(&ran.err, "there is no file \"nowhere/app.db\"");
+    contains(&ran.err, "there is no directory for \"nowhere/app.db\"");
 
     // Each part of the printed text works.
     let lesson = bench.ok(&[
@@ -198,10 +198,12 @@ fn the_command_and_the_text_that_it_prints_for_scripts_do_the_same() {
         &bench.fails(&["sqlite", "shell", "s.tn", "app.db", "--extension", "no.so"]),
         "no.so",
     );
-    contains(
-        &bench.fails(&["sqlite", "shell", "s.tn", "a/b", "--extension", &so]),
-        "slash",
-    );
+    // A database in a directory, which must be there: see above.
+    bench.ok(&["files", "mkdir", "s.tn", "a"]);
+    let in_directory =
+        |sql: &str| bench.ok(&["sqlite", "shell", "s.tn", "a/b.db", sql, "--extension", &so]);
+    in_directory("CREATE TABLE t(a); INSERT INTO t VALUES (8)");
+    assert_eq!(in_directory("SELECT a FROM t"), "8\n");
     let mut command = bench.command(&["sqlite", "shell", "s.tn", "app.db", "--extension", &so]);
     let output = command
         .env("PATH", "/nowhere")

@@ -46,6 +46,7 @@ impl Session {
                 Ok(ino) => return Ok(self.opened(Handle::open(&fs, ino)?)),
                 // Another program has made it meanwhile.
                 Err(FsError::Exists) => {}
+                Err(FsError::NotFound) => return Err(no_directory(name)),
                 Err(error) => return Err(named(name, error)),
             }
         }
@@ -251,6 +252,11 @@ fn table_info(name: &str, size_bytes: u64, created_unix_s: u64) -> FileInfo {
 
 pub(super) fn no_file(name: &str) -> FilesError {
     let text = format!("there is no file {name:?}; `tonearm files list` shows all");
+    FilesError::new(FilesErrorKind::NotFound, text)
+}
+
+fn no_directory(name: &str) -> FilesError {
+    let text = format!("there is no directory for {name:?}; make it with `tonearm files mkdir`");
     FilesError::new(FilesErrorKind::NotFound, text)
 }
 
