@@ -5,6 +5,7 @@
 //! of both places at each moment, and the next opening frees a copy that was not completed and begins it again.
 
 use crate::attrs::SetAttr;
+use crate::data::COPY_BYTES;
 use crate::error::FsError;
 use crate::fs::{DIRECTORY, Fs, REGULAR};
 use crate::names::New;
@@ -14,8 +15,6 @@ use tonearm_format::{ROOT_INO, Time};
 /// Permissions of a file, and of a directory that its name needs.
 const FILE_MODE: u32 = 0o644;
 const DIRECTORY_MODE: u32 = 0o755;
-/// Bytes that are copied at a time.
-const COPY_BYTES: u64 = 1 << 20;
 
 /// A file that stays in the volume table.
 #[derive(Clone, Debug)]
@@ -24,6 +23,15 @@ pub struct Left {
     pub name: String,
     /// Why.
     pub why: FsError,
+}
+
+/// True when one file cannot be moved for this reason, and others can.
+fn stays(why: &FsError) -> bool {
+    let has_no_place = matches!(
+        why,
+        FsError::Exists | FsError::NotDirectory | FsError::Invalid(_) | FsError::NameTooLong
+    );
+    has_no_place || why.is_full() || why.is_damage()
 }
 
 impl Fs {
@@ -37,12 +45,7 @@ impl Fs {
         for info in self.disk().files() {
             match self.take_table_file(&info).await {
                 Ok(()) => {}
-                Err(why @ (FsError::Exists | FsError::NotDirectory | FsError::Invalid(_)))
-                | Err(why @ FsError::NameTooLong) => {
-                    let name = info.name;
-                    left.push(Left { name, why });
-                }
-                Err(why) if why.is_full() || why.is_damage() => {
+                Err(why) if stays(&why) => {
                     let name = info.name;
                     left.push(Left { name, why });
                 }

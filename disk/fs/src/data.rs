@@ -15,7 +15,7 @@ use tonearm_rt::Permit;
 /// Largest size of a file, in bytes. Kernels take offsets as signed numbers.
 const SIZE_MAX: u64 = i64::MAX as u64;
 /// Most bytes that a copy within the store reads at a time.
-const COPY_BYTES: u64 = 1 << 20;
+pub(crate) const COPY_BYTES: u64 = 1 << 20;
 
 /// What [`Fs::allocate`] does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

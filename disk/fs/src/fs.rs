@@ -526,13 +526,17 @@ impl Fs {
         }
     }
 
-    /// Ends a handle.
+    /// Ends a handle, if the file has one of this way.
     pub fn close_handle(&self, ino: u64) {
-        if let Some(file) = self.state.files.borrow().get(&ino) {
+        let is_open = self.state.files.borrow().get(&ino).is_some_and(|file| {
             let handles = &file.handles[self.way as usize];
-            handles.set(handles.get().saturating_sub(1));
+            let open = handles.get();
+            handles.set(open.saturating_sub(1));
+            open > 0
+        });
+        if is_open {
+            self.end_use(ino);
         }
-        self.end_use(ino);
     }
 
     /// Ends all handles of this way.

@@ -186,6 +186,22 @@ fn a_cut_during_the_move_leaves_each_file_in_one_place() {
     );
 }
 
+/// A cut between the name and the deletion would leave the file in both places or in none. They are one commit: an empty file is
+/// made, gets its attributes, and is moved, in three.
+#[test]
+fn a_file_gets_its_name_and_leaves_the_table_in_one_commit() {
+    let files = Rc::new(Contents::from([("empty".to_string(), Vec::new())]));
+    let image = old(4 << 20, &files);
+    image.run(2, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        let before = disk.marks().appended;
+        assert!(fs.convert().await.unwrap().is_empty());
+        assert_eq!(disk.marks().appended.0, before.0 + 3);
+        assert!(in_tree(&fs, &files).await == *files && disk.files().is_empty());
+    });
+}
+
 /// A file for whose copy there is no room stays where it is, and so does one whose name is taken.
 #[test]
 fn files_that_cannot_be_moved_stay_in_the_table_and_can_be_used() {

@@ -88,13 +88,16 @@ enum OpenFile {
 struct Handle {
     fs: Fs,
     ino: u64,
+    /// Counts the commits that change it.
+    changes: Changes,
 }
 
 impl Handle {
     fn open(fs: &Fs, ino: u64) -> Result<OpenFile, FsError> {
         let fs = fs.committed();
         fs.open_handle(ino)?;
-        Ok(OpenFile::File(Rc::new(Self { fs, ino })))
+        let changes = fs.changes(ino);
+        Ok(OpenFile::File(Rc::new(Self { fs, ino, changes })))
     }
 }
 
@@ -116,7 +119,7 @@ impl OpenFile {
     fn changes(&self) -> Changes {
         match self {
             Self::Volume(volume) => volume.changes(),
-            Self::File(file) => file.fs.changes(file.ino),
+            Self::File(file) => file.changes.clone(),
         }
     }
 }
