@@ -54,6 +54,8 @@ pub struct Aru {
     lists: ListShadow,
     /// What its end changes in the tree of files.
     tree: Option<TreeEdit>,
+    /// What must hold at its end for `tree` to be right.
+    holds: Option<Box<dyn Fn() -> bool>>,
 }
 
 impl Aru {
@@ -66,12 +68,19 @@ impl Aru {
             names: Names::default(),
             lists: ListShadow::default(),
             tree: None,
+            holds: None,
         }
     }
 
     /// Sets what the end of the unit changes in the tree of files, in place of what was set before.
     pub fn set_tree(&mut self, edit: TreeEdit) {
         self.tree = Some(edit);
+    }
+
+    /// Sets what the change of the tree relies on beside the pages. It runs again when this does not hold at the end of the unit,
+    /// and has to refuse then: the end may wait for space in the log behind it.
+    pub fn set_holds(&mut self, holds: impl Fn() -> bool + 'static) {
+        self.holds = Some(Box::new(holds));
     }
 
     /// Blocks of the unit that did not fit in memory.

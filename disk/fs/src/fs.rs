@@ -599,6 +599,9 @@ impl Fs {
                 file.size.set(*size);
             }
         }
+        for file in changed.others.iter().filter_map(|ino| files.get(ino)) {
+            file.note(lsn);
+        }
         // What a unit has read of a file that has lost its last name is no longer so.
         for ino in &changed.nameless {
             self.note_content(*ino, lsn);

@@ -64,10 +64,11 @@ impl Freed {
             return Ok(None);
         }
         let (list, blocks) = (inode.list, inode.blocks);
-        match delete_list(fs, unit, ino, list).await? {
-            true => Ok(Some(Self { ino, list, blocks })),
-            false => Ok(None),
+        if !delete_list(fs, unit, ino, list).await? {
+            return Ok(None);
         }
+        fs.only_without_use(unit, ino);
+        Ok(Some(Self { ino, list, blocks }))
     }
 
     /// Removes the file's items. The operation begins again when the file is no longer what it was.
@@ -158,6 +159,12 @@ impl Fs {
         });
     }
 
+    /// The unit, which frees a file, ends only while the file is not in use. It may be opened by a name that it has until then.
+    fn only_without_use(&self, unit: &mut Step, ino: u64) {
+        let fs = self.clone();
+        unit.set_holds(move || !fs.is_in_use(ino));
+    }
+
     /// Deletes a file that has no name and is not in use.
     async fn free(&self, ino: u64) -> Result<(), FsError> {
         let mut is_missing = false;
@@ -189,6 +196,7 @@ impl Fs {
                 }
                 continue;
             }
+            self.only_without_use(&mut unit, ino);
             let fs = self.clone();
             let freed = self
                 .try_end(unit, move |meta| {

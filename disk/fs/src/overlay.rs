@@ -75,10 +75,16 @@ pub(crate) struct Changed {
     pub extents: BTreeSet<u64>,
     /// Names with their directories.
     pub names: Vec<(u64, Vec<u8>)>,
+    /// Files of which other items than the inode were changed. A unit may leave the inode as it was: it has replaced a name
+    /// within the time that the clock can tell apart.
+    pub others: BTreeSet<u64>,
 }
 
 impl Changed {
     fn note(&mut self, key: Key, value: Option<&[u8]>) {
+        if key.kind != item::INODE {
+            self.others.insert(key.ino);
+        }
         match key.kind {
             item::INODE => {
                 let inode = value.and_then(|value| Inode::decode(value).ok());

@@ -603,3 +603,63 @@ fn a_full_store_refuses_and_goes_on() {
         assert_eq!((report.inodes, report.blocks), (2, 4));
     });
 }
+
+/// A file that is opened by its name while the commit that deletes it waits for space in the log stays until it is closed.
+#[test]
+fn a_file_that_is_opened_during_its_deletion_stays() {
+    let opened = Rc::new(Cell::new(0));
+    for turns in 1..9 {
+        let counted = opened.clone();
+        store(Layout::Overwrite, 6 << 20).run(
+            turns,
+            move |_, rt: Rt, image: StoreImage| async move {
+                let disk = image.open_disk(&rt, open_options()).await.unwrap();
+                let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+                let file = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
+                fs.write(file, 0, b"content").await.unwrap();
+                // Writers of a volume for which the log has no space most of the time. They leave the tree as it is.
+                let made = disk.create_volume("other", 1 << 20, [5; 16], 0);
+                made.await.unwrap();
+                let stop = Rc::new(Cell::new(false));
+                for number in 0..8 {
+                    let (own, stop) = (disk.clone(), stop.clone());
+                    rt.spawn(async move {
+                        let volume = own.volume("other").unwrap();
+                        while !stop.get() {
+                            let mut unit = own.begin();
+                            let data = [number as u8; 64 << 10];
+                            unit.write(&volume, number << 16, &data).await.unwrap();
+                            unit.end().await.unwrap();
+                        }
+                    });
+                }
+                rt.sleep(Nanos::from_millis(50)).await;
+                let own = fs.clone();
+                let ended = Rc::new(Cell::new(false));
+                let end = ended.clone();
+                let deleted = rt.spawn(async move {
+                    own.unlink(ROOT_INO, b"file").await.unwrap();
+                    end.set(true);
+                });
+                for _ in 0..turns {
+                    rt.sleep(Nanos(20_000)).await;
+                }
+                stop.set(true);
+                // Behind the end of the deletion there is no name by which to open it.
+                if ended.get() {
+                    return;
+                }
+                counted.set(counted.get() + 1);
+                fs.open_handle(file).unwrap();
+                deleted.await;
+                let attr = fs.attr(file).await.unwrap();
+                assert_eq!((attr.inode.nlink, attr.inode.size), (0, 7), "{turns}");
+                fs.close_handle(file);
+                rt.sleep(Nanos::from_secs(1)).await;
+                let gone = fs.attr(file).await;
+                assert!(matches!(gone, Err(FsError::NotFound)), "{turns}: {gone:?}");
+            },
+        );
+    }
+    assert!(opened.get() > 4, "{}", opened.get());
+}

@@ -510,3 +510,37 @@ fn amounts_that_units_move_between_files_keep_their_sum_behind_a_cut() {
     println!("{committed} units, {conflicts} conflicts");
     assert!(committed > 500 && conflicts > 50, "{committed} {conflicts}");
 }
+
+/// A unit gives a name to another file within the time that the clock can tell apart, so that the inode of the directory stays as
+/// it was. The sync of the directory waits for the unit nevertheless; likewise that of a file with another attribute.
+#[test]
+fn what_a_unit_changes_beside_the_inode_is_synced_with_the_file() {
+    store(1 << 20).run(1, |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, Default::default).await.unwrap();
+        fs.open_handle(ROOT_INO).unwrap();
+        make(&fs, b"name", b"").await;
+        let file = make(&fs, b"file", b"").await;
+        fs.open_handle(file).unwrap();
+        let put = async |fs: &Fs, value: &[u8]| {
+            let set = fs.set_xattr(file, b"user.a", value, SetXattr::Any);
+            set.await.unwrap();
+        };
+        put(&fs, b"old").await;
+        fs.sync(None).await.unwrap();
+        for ino in [ROOT_INO, file] {
+            let unit = fs.begin().unwrap();
+            if ino == file {
+                put(unit.fs(), b"new").await;
+            } else {
+                unit.fs().unlink(ROOT_INO, b"name").await.unwrap();
+                make(unit.fs(), b"name", b"").await;
+            }
+            let before = fs.attr(ino).await.unwrap();
+            let lsn = unit.commit().await.unwrap();
+            assert!(fs.attr(ino).await.unwrap() == before);
+            fs.sync(Some(ino)).await.unwrap();
+            assert!(disk.engine().marks().durable >= lsn, "{ino}");
+        }
+    });
+}

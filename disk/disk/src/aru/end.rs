@@ -68,7 +68,8 @@ impl Aru {
             let now = self.cost(replay.as_ref(), tree.as_ref());
             let fits = now.0 <= blocks && now.1 <= ranges;
             let current = replay.as_ref().is_none_or(Replay::is_current)
-                && tree.as_ref().is_none_or(TreeChanges::is_current);
+                && tree.as_ref().is_none_or(TreeChanges::is_current)
+                && self.holds.as_ref().is_none_or(|holds| holds());
             if fits && current && self.shadow.stale().is_empty() {
                 break (admission, replay, tree);
             }
