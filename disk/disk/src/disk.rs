@@ -222,6 +222,12 @@ impl Disk {
         self.0.engine.marks()
     }
 
+    /// Begins to write the commits that no caller waits for, and that would stay in memory for a while
+    /// ([`OpenOptions::linger`]).
+    pub fn write_now(&self) {
+        self.0.engine.write_now();
+    }
+
     /// Waits until commit `lsn` is durable.
     ///
     /// # Errors

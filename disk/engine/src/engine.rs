@@ -241,6 +241,12 @@ impl Engine {
         self.0.trail.geometry().commit_blocks_max()
     }
 
+    /// Begins to write the commits that no caller waits for, and that would stay in memory for a while
+    /// ([`OpenOptions::linger`]).
+    pub fn write_now(&self) {
+        self.0.trail.write_now();
+    }
+
     /// Waits until commit `lsn` is durable. The wait makes the log flush.
     ///
     /// # Errors

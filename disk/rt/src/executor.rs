@@ -61,6 +61,10 @@ struct Core {
     polls: Cell<u64>,
     /// Empty between calls; kept to reuse its memory.
     completions: RefCell<Vec<Completion>>,
+    /// The driver must not be called now.
+    held: Cell<bool>,
+    /// Operations that were begun meanwhile.
+    waiting: RefCell<Vec<(u64, Request)>>,
 }
 
 /// Handle of the executor, for one thread. Cheap to clone.
@@ -83,6 +87,8 @@ impl Rt {
             in_flight: Cell::new(0),
             polls: Cell::new(0),
             completions: RefCell::default(),
+            held: Cell::new(false),
+            waiting: RefCell::default(),
         }))
     }
 
@@ -150,7 +156,10 @@ impl Rt {
             slot
         };
         self.0.in_flight.set(self.0.in_flight.get() + 1);
-        self.0.driver.borrow_mut().submit(u64::from(slot), request);
+        match self.0.held.get() {
+            true => self.0.waiting.borrow_mut().push((slot.into(), request)),
+            false => self.0.driver.borrow_mut().submit(slot.into(), request),
+        }
         Io {
             rt: self.clone(),
             slot: Some(slot),
@@ -233,7 +242,12 @@ impl Rt {
         let deadline = timer.into_iter().chain(limit).min();
         // Taken out, because a completion's memory may call back when it is dropped.
         let mut completions = self.0.completions.take();
-        self.0.driver.borrow_mut().wait(deadline, &mut completions);
+        let mut driver = self.0.driver.borrow_mut();
+        for (token, request) in self.0.waiting.take() {
+            driver.submit(token, request);
+        }
+        driver.wait(deadline, &mut completions);
+        drop(driver);
         let fired = self.fire_timers();
         let moved = fired || !completions.is_empty() || timer.is_some();
         for completion in completions.drain(..) {
@@ -265,6 +279,7 @@ impl Rt {
         }
         self.0.ready.borrow_mut().clear();
         self.0.timers.borrow_mut().clear();
+        self.0.waiting.borrow_mut().clear();
         let now = self.now();
         let driver = self.0.driver.replace(Box::new(Ended(now)));
         // The driver waits for operations under way, and releases their memory.
@@ -305,6 +320,19 @@ impl Rt {
             // Dropping the future may call back into the executor, so no borrow is held here.
             drop(future);
         }
+    }
+
+    /// As [`Rt::run_ready`], on a thread that must not call the driver. Operations that begin here are submitted by the next
+    /// [`Rt::wait`].
+    pub fn run_without_driver(&self) {
+        self.0.held.set(true);
+        self.run_ready();
+        self.0.held.set(false);
+    }
+
+    /// True when operations wait to be submitted.
+    pub fn has_waiting_operations(&self) -> bool {
+        !self.0.waiting.borrow().is_empty()
     }
 
     /// True when a task is ready.

@@ -1,5 +1,6 @@
 //! An executor over io_uring.
 
+use crate::monitor::Monitor;
 use tonearm_base::BufPool;
 use tonearm_rt::Rt;
 use tonearm_uring::{Calls, RingWatch, UringDriver, UringError, UringHandle};
@@ -25,6 +26,15 @@ impl Executor {
     /// When io_uring cannot be had.
     pub fn new() -> Result<Self, UringError> {
         Ok(Self::over(UringDriver::new()?))
+    }
+
+    /// An executor of this thread, and the monitor by which other threads may run its tasks while it waits.
+    ///
+    /// # Errors
+    /// When io_uring or a descriptor cannot be had.
+    pub fn with_monitor() -> Result<(Self, Monitor), UringError> {
+        let (driver, watch) = UringDriver::watched()?;
+        Ok((Self::over(driver), Monitor::new(watch)))
     }
 
     /// An executor whose ring threads may use in turn. Also returns its calls, and a watch with which threads wait for

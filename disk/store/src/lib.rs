@@ -13,6 +13,7 @@ pub mod files;
 mod leader;
 mod lists;
 mod members;
+mod monitor;
 mod open_unit;
 mod per_process;
 mod store;
@@ -27,6 +28,7 @@ pub use files::{FileSystem, Sessions, files_socket, open_files, remote};
 pub use members::{
     Access, Members, Opened, beside, device_of, folder_of, holder, open_disk, open_members,
 };
+pub use monitor::{Entrance, Monitor, Occupant};
 pub use per_process::PerProcess;
 pub use store::{Context, Store, StoreOptions};
 pub use tonearm_archive::{ArchiverOptions, Bucket};

@@ -294,6 +294,12 @@ impl Trail {
         lsn
     }
 
+    /// Ends the time for which the queued commits linger ([`TrailOptions::linger`]).
+    pub fn write_now(&self) {
+        self.0.state.borrow_mut().delay.lingers_until = Some(Nanos(0));
+        self.0.work.notify();
+    }
+
     /// Keeps the records of commit `lsn` in the log until [`Trail::release`].
     pub fn hold(&self, lsn: Lsn) {
         self.0.state.borrow_mut().retained.hold(lsn);

@@ -110,13 +110,27 @@ impl UringDriver {
     /// # Errors
     /// As for [`UringDriver::new`], and when no descriptor is left.
     pub fn shared() -> Result<(Self, Calls, RingWatch), UringError> {
-        let ring = build_ring(&SHARED)?;
-        // SAFETY: the ring's descriptor is open as long as the ring, which outlives this call.
-        let fd = unsafe { BorrowedFd::borrow_raw(ring.as_raw_fd()) };
-        let watch = RingWatch::new(fd).map_err(UringError::Setup)?;
         let calls = Calls::default();
-        let driver = Self::over(ring, Some(calls.clone()))?;
+        let driver = Self::over(build_ring(&SHARED)?, Some(calls.clone()))?;
+        let watch = driver.watch()?;
         Ok((driver, calls, watch))
+    }
+
+    /// As [`UringDriver::new`], with a watch by which its thread can wait for completions without the driver.
+    ///
+    /// # Errors
+    /// As for [`UringDriver::new`], and when no descriptor is left.
+    pub fn watched() -> Result<(Self, RingWatch), UringError> {
+        // A poll does not see completions that are deferred until the ring is entered.
+        let driver = Self::over(build_ring(&OF_ONE_THREAD[UNDEFERRED..])?, None)?;
+        let watch = driver.watch()?;
+        Ok((driver, watch))
+    }
+
+    fn watch(&self) -> Result<RingWatch, UringError> {
+        // SAFETY: the ring's descriptor is open as long as the ring, which outlives this call.
+        let fd = unsafe { BorrowedFd::borrow_raw(self.ring.as_raw_fd()) };
+        RingWatch::new(fd).map_err(UringError::Setup)
     }
 
     fn over(ring: IoUring, calls: Option<Calls>) -> Result<Self, UringError> {
@@ -466,6 +480,9 @@ const OF_ONE_THREAD: [Setup; 5] = [
     },
     |_| {},
 ];
+
+/// The first of [`OF_ONE_THREAD`] that does not defer completions until the ring is entered.
+const UNDEFERRED: usize = 1;
 
 /// Setups of shared rings; those with the most features come first. None of the features above: a completion must
 /// arrive even while the submitting thread is busy elsewhere.

@@ -1,12 +1,13 @@
 //! The FUSE front end: a store's file system in the tree of the system.
 //!
 //! ```text
-//! kernel -> threads of the transport -> queue -> engine thread: one task for each request, which also answers it
+//! kernel -> threads of the transport -> queue -> engine: one task for each request, which also answers it
 //! ```
 //!
 //! * [`Mountable`] is a directory that can be mounted on, [`MountOptions`] are the options of mount(8).
 //! * [`Session`] is the connection to the kernel. `transport.rs` is the only file that knows how requests come.
-//! * [`FuseServer`] carries requests out on the engine's thread. `operations.rs` says what each does.
+//! * [`FuseServer`] carries requests out in tasks of the engine. `operations.rs` says what each does. A thread of the transport runs
+//!   the tasks itself if it can enter the engine's monitor.
 //!
 //! Invariants:
 //! 1. Each request is answered once: with its result, or with an error when the server stops.

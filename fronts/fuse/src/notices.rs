@@ -20,7 +20,7 @@ pub(crate) struct Notice {
 
 /// What follows a notice that the kernel has taken.
 pub(crate) enum Then {
-    /// A request goes to the engine's thread.
+    /// A request goes to the engine.
     Ask(Box<Request>),
     /// A request is answered.
     Answer(Box<Reply>, Result<(), Errno>),

@@ -1,4 +1,8 @@
 //! What each request does to the file system.
+//!
+//! Changes that no program waits for stay in the server's memory for a moment (`OpenOptions::linger`), so that the log takes many
+//! at once. The end of a name goes to the log at once, and all changes before it: programs make their changes valid by a rename
+//! or by the deletion of a journal, and do not always sync the directory.
 
 use crate::message::{Answer, Caller, Changes, Kept, Line, Operation, Way, When};
 use crate::notices::Notice;
@@ -122,10 +126,15 @@ pub(crate) async fn perform(
                 .entry(fs.link(ino, dir, &name).await?, dir, &name)
                 .await
         }
-        Operation::Unlink { dir, name } => done(fs.unlink(dir, &name).await),
+        Operation::Unlink { dir, name } => {
+            fs.unlink(dir, &name).await?;
+            fs.disk().write_now();
+            Ok(Answer::Done)
+        }
         Operation::RemoveDir { dir, name } => done(fs.remove_dir(dir, &name).await),
         Operation::Rename { from, to, how } => {
             fs.rename((from.0, &from.1), (to.0, &to.1), how).await?;
+            fs.disk().write_now();
             if matches!(place, Place::Unit(_)) {
                 // The kernel moves what it keeps of the name, also for processes that are not of the unit.
                 let old = (how == Rename::Exchange).then_some(from);

@@ -1,4 +1,4 @@
-//! The queue from the threads of a transport to the engine's thread.
+//! The queue from the threads of a transport to the task that takes their requests.
 //!
 //! No lost wake-ups: a sender puts its request into the queue before it looks whether the receiver sleeps. The receiver says
 //! that it sleeps before it looks into the queue for the last time.
@@ -51,7 +51,8 @@ pub struct Incoming {
 }
 
 impl Requests {
-    /// A queue. `ring` wakes the receiver's thread.
+    /// A queue. `ring` wakes the receiver, a task of the engine: it notifies what [`FuseServer::start`](crate::FuseServer::start)
+    /// gets.
     pub fn new(ring: impl Fn() + Send + Sync + 'static) -> (Self, Incoming) {
         let (sender, receiver) = sync_channel(CAPACITY);
         let bell = Arc::new(Bell {
@@ -103,16 +104,6 @@ impl Bell {
     }
 }
 
-/// Wakes the receiver.
-#[derive(Clone)]
-pub(crate) struct Waker(Arc<Bell>);
-
-impl Waker {
-    pub fn wake(&self) {
-        (self.0.ring)();
-    }
-}
-
 impl Incoming {
     /// The next request. After `None` the receiver counts as asleep, and the next request wakes it.
     pub(crate) fn next(&self) -> Option<Request> {
@@ -123,11 +114,6 @@ impl Incoming {
         let request = self.receiver.try_recv().ok()?;
         self.bell.asleep.store(false, Ordering::SeqCst);
         Some(request)
-    }
-
-    /// Wakes the receiver from its own thread.
-    pub(crate) fn waker(&self) -> Waker {
-        Waker(self.bell.clone())
     }
 
     /// Answers what is left with an error.

@@ -1,19 +1,19 @@
-//! Carries out requests on the engine's thread. Each is a task of its own, several go on at a time.
+//! Carries out requests. Each is a task of the engine, several go on at a time.
 
 use crate::message::{Answer, Operation, Request, STOPPED};
 use crate::metrics::Metrics;
 use crate::notices::{Notice, Then};
 use crate::operations::{Context, perform};
-use crate::queue::{Incoming, Waker};
+use crate::queue::Incoming;
 use crate::translate::errno;
 use crate::units::{Place, Units};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
-use tonearm_base::{BufPool, Nanos};
+use tonearm_base::Nanos;
 use tonearm_fs::{Fs, FsError, News, Unit, UnitCounts};
-use tonearm_rt::{Data, DeviceId, Op, Permit, Rt, Semaphore};
+use tonearm_rt::{Notify, Permit, Rt, Semaphore};
 
 /// Memory that requests under way may take. One more request is taken when it is used up.
 const UNDER_WAY_BYTES: u64 = 64 << 20;
@@ -30,21 +30,22 @@ struct State {
     metrics: Metrics,
     under_way: Semaphore,
     stopping: Cell<bool>,
-    waker: Waker,
+    /// Requests have come, or the server stops.
+    arrived: Notify,
     units: Rc<Units>,
     notices: Sender<Notice>,
 }
 
 impl FuseServer {
-    /// Serves what comes through `incoming`, whose `ring` raises the event `bell`.
-    pub fn start(fs: &Fs, rt: &Rt, pool: &BufPool, bell: DeviceId, incoming: Incoming) -> Self {
+    /// Serves what comes through `incoming`, whose `ring` notifies `arrived`.
+    pub fn start(fs: &Fs, rt: &Rt, arrived: &Notify, incoming: Incoming) -> Self {
         let server = Self(Rc::new(State {
             fs: fs.clone(),
             rt: rt.clone(),
             metrics: Metrics::default(),
             under_way: Semaphore::new(rt, UNDER_WAY_BYTES),
             stopping: Cell::new(false),
-            waker: incoming.waker(),
+            arrived: arrived.clone(),
             units: Rc::new(Units::new(incoming.shared.clone(), rt)),
             notices: incoming.notices.clone(),
         }));
@@ -54,7 +55,7 @@ impl FuseServer {
             // Without the thread that takes it the mount has ended.
             let _ = notices.send(Notice { files, names, then });
         });
-        rt.spawn_detached(server.clone().take_all(incoming, bell, pool.clone()));
+        rt.spawn_detached(server.clone().take_all(incoming));
         server
     }
 
@@ -72,7 +73,7 @@ impl FuseServer {
     /// error. False when some still go on after `grace`; the end of the store ends them.
     pub async fn shut_down(&self, grace: Nanos) -> bool {
         self.0.stopping.set(true);
-        self.0.waker.wake();
+        self.0.arrived.notify();
         for unit in self.0.units.take_all() {
             unit.abort();
         }
@@ -86,29 +87,28 @@ impl FuseServer {
         true
     }
 
-    async fn take_all(self, incoming: Incoming, bell: DeviceId, pool: BufPool) {
-        let State { rt, under_way, .. } = &*self.0;
-        let mut buf = pool.alloc(8);
+    async fn take_all(self, incoming: Incoming) {
+        let State {
+            rt,
+            under_way,
+            arrived,
+            ..
+        } = &*self.0;
         while !self.0.stopping.get() {
-            if let Some(request) = incoming.next() {
-                let permit = under_way.acquire(request.operation.cost()).await;
-                if self.0.stopping.get() {
-                    request.reply.send(Err(STOPPED));
-                    break;
-                }
-                rt.spawn_detached(self.clone().answer(request, permit));
+            let Some(request) = incoming.next() else {
+                arrived.wait().await;
                 continue;
-            }
-            let (result, data) = rt.stream(bell, Op::Recv, Data::whole(buf)).await;
-            buf = data.into_buf();
-            if result.is_err() {
+            };
+            let permit = under_way.acquire(request.operation.cost()).await;
+            if self.0.stopping.get() {
+                request.reply.send(Err(STOPPED));
                 break;
             }
+            rt.spawn_detached(self.clone().answer(request, permit));
         }
         incoming.refuse_all();
         self.0.fs.watch_sessions(|_| {});
         self.0.fs.close_handles();
-        let (_closed, _) = rt.stream(bell, Op::Close, Data::None).await;
     }
 
     async fn answer(self, request: Request, permit: Permit) {

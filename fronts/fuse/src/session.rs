@@ -13,7 +13,7 @@ use std::num::NonZero;
 use std::sync::atomic::Ordering;
 use std::thread::{JoinHandle, available_parallelism};
 
-/// Most threads that take requests from the kernel. They parse and copy; the work is the engine thread's.
+/// Most threads that take requests from the kernel. One at a time runs the engine; the others parse, copy and wait for that.
 const THREADS_MAX: usize = 4;
 
 /// A mount and the threads that serve it.

@@ -1,7 +1,7 @@
 //! The protocol between the kernel and the server, by `fuser` over /dev/fuse. Everything that knows `fuser`'s requests and
 //! replies is in this file, so that another transport can take its place.
 //!
-//! Each method makes a [`Request`] of what it gets and sends it to the engine's thread, which answers it. `forget` needs
+//! Each method makes a [`Request`] of what it gets and sends it to the engine, which answers it. `forget` needs
 //! nothing: numbers of inodes are never used again, and no state belongs to them. Operations without a method are answered
 //! ENOSYS by `fuser`, and the kernel does not ask again: flush, access, locks, poll.
 
@@ -63,7 +63,7 @@ const CAPABILITIES: &[InitFlags] = &[
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
-/// Sends requests to the engine's thread.
+/// Sends requests to the engine.
 pub(crate) struct Transport {
     requests: Requests,
     /// Of the store.

@@ -321,6 +321,15 @@ fn commits_without_waiting_callers_share_a_write() {
         trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
         assert!(rt2.now().since(began) < Nanos::from_millis(1));
         assert_eq!((trail.stats().writes, trail.stats().commits), (2, 12));
+        // Without one that waits, all that is queued is written at once when a caller asks for it, and later commits linger.
+        append(&trail, vec![write(&pool, 22, 1, 1)]).await;
+        append(&trail, vec![write(&pool, 23, 1, 1)]).await;
+        trail.write_now();
+        rt2.sleep(Nanos::from_micros(500)).await;
+        assert_eq!((trail.stats().writes, trail.stats().commits), (3, 14));
+        append(&trail, vec![write(&pool, 24, 1, 1)]).await;
+        rt2.sleep(Nanos::from_micros(500)).await;
+        assert_eq!(trail.stats().writes, 3);
     });
 }
 

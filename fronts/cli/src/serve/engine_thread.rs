@@ -21,7 +21,7 @@ use tonearm_fuse::{FuseServer, Requests};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_store::remote::FileServer;
-use tonearm_store::{Executor, FileSystem};
+use tonearm_store::{Executor, FileSystem, Occupant};
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::{report, size};
 
@@ -83,7 +83,18 @@ pub fn start(setup: Setup, events: Sender<Event>) -> std::io::Result<JoinHandle<
 }
 
 fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
-    let executor = Executor::new()?;
+    let (executor, monitor) = Executor::with_monitor()?;
+    let mut inside = monitor.occupy();
+    run_inside(setup, events, executor, &mut inside)
+}
+
+/// Drops all of the executor that this thread has, before it leaves the monitor.
+fn run_inside(
+    setup: &Setup,
+    events: &Sender<Event>,
+    executor: Executor,
+    inside: &mut Occupant<'_>,
+) -> anyhow::Result<()> {
     let disk = opening::open_disk(&executor, &setup.path, &setup.places, setup.options.clone())?;
     report_recovery(&disk);
     report_missed_bounds(&executor.rt, &disk);
@@ -108,7 +119,7 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
     convert(&executor, &disk, &files)?;
     let (mount, mountpoint) = match setup.mounts {
         true => {
-            let (server, point) = open_mount(&executor, &disk, &files)?;
+            let (server, point) = open_mount(&executor, inside, &disk, &files)?;
             (Some(server), Some(point))
         }
         false => (None, None),
@@ -134,25 +145,34 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
         mount,
         control,
     };
-    rt.block_on(serving.until_stopped(bell, messages))
+    let rt = rt.clone();
+    let result = match setup.mounts {
+        true => inside.block_on(&rt, serving.until_stopped(bell, messages)),
+        false => rt.block_on(serving.until_stopped(bell, messages)),
+    };
+    // Releases the members before the control socket goes, so that the next server finds either that or a store without a lock.
+    rt.shut_down();
+    result
 }
 
-/// Serves what comes to the mount of the file system.
+/// Serves what comes to the mount of the file system. The threads that take requests from the kernel carry them out themselves
+/// while the engine's thread waits.
 fn open_mount(
     executor: &Executor,
+    inside: &Occupant<'_>,
     disk: &Disk,
     files: &FileSystem,
 ) -> anyhow::Result<(FuseServer, Mountpoint)> {
-    let Executor { rt, handle, pool } = executor;
+    let rt = &executor.rt;
     let opening = files.clone();
     let fs = rt.block_on(async move { opening.get().await })?;
-    let (bell, sender) = handle.add_event()?;
-    let (requests, incoming) = Requests::new(move || sender.notify());
+    let (entrance, arrived) = inside.entrance(rt);
+    let (requests, incoming) = Requests::new(move || entrance.notify());
     let point = Mountpoint {
         requests,
         block_size: disk.block_size(),
     };
-    Ok((FuseServer::start(&fs, rt, pool, bell, incoming), point))
+    Ok((FuseServer::start(&fs, rt, &arrived, incoming), point))
 }
 
 /// Moves the files of an earlier version into the file system.

@@ -74,6 +74,7 @@ const UNSAFE_IN: &[&str] = &[
     "disk/base/src/buf.rs",
     "disk/uring/",
     "disk/store/src/leader.rs",
+    "disk/store/src/monitor.rs",
     "disk/store/src/store.rs",
     "disk/store/tests/store/main.rs",
     "disk/store/tests/store/fork.rs",
