@@ -77,6 +77,7 @@ impl Fs {
             .change(move |meta| {
                 let mut inode = meta.inode(ino)?;
                 set.apply(&mut inode, now);
+                meta.keep_acl(ino, &set)?;
                 meta.put_inode(ino, &inode)?;
                 Ok(Attr { ino, inode })
             })

@@ -452,6 +452,7 @@ impl Fs {
                 }
                 inode.size = size;
                 set.apply(&mut inode, now);
+                meta.keep_acl(ino, &set)?;
                 meta.put_inode(ino, &inode)?;
                 Ok(Attr { ino, inode })
             })

@@ -4,6 +4,7 @@
 //! blocks of one list, whose order guides where they are placed (Grimm, Hsieh, Kaashoek, de Jonge, "Atomic Recovery Units",
 //! 5.1). There is no journal, and nothing to mend after a crash: a unit is there as a whole or not at all.
 
+mod acl;
 mod attrs;
 mod check;
 mod convert;
@@ -21,6 +22,7 @@ mod step;
 mod tree;
 mod unit;
 
+pub use acl::{ACL_ACCESS, ACL_DEFAULT};
 pub use attrs::{SetAttr, SetXattr};
 pub use check::{FsReport, check};
 pub use convert::Left;

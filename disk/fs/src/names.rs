@@ -248,7 +248,21 @@ impl Fs {
     /// # Errors
     /// When the name is taken or impossible, or the store is full.
     pub async fn make(&self, dir: u64, name: &[u8], new: New) -> Result<Attr, FsError> {
-        self.make_named(dir, name, new, Vec::new()).await
+        self.make_masked(dir, name, new, 0).await
+    }
+
+    /// As [`Fs::make`]. The mode loses the bits of `umask`, unless the directory has a default list of access control.
+    ///
+    /// # Errors
+    /// As for [`Fs::make`].
+    pub async fn make_masked(
+        &self,
+        dir: u64,
+        name: &[u8],
+        new: New,
+        umask: u32,
+    ) -> Result<Attr, FsError> {
+        self.make_named(dir, name, (new, umask), Vec::new()).await
     }
 
     /// Makes a symbolic link.
@@ -269,15 +283,15 @@ impl Fs {
             return Err(FsError::NameTooLong);
         }
         let mode = SYMLINK | 0o777;
-        self.make_named(dir, name, New { mode, ..new }, target.to_vec())
-            .await
+        let new = (New { mode, ..new }, 0);
+        self.make_named(dir, name, new, target.to_vec()).await
     }
 
     async fn make_named(
         &self,
         dir: u64,
         name: &[u8],
-        new: New,
+        (new, umask): (New, u32),
         target: Vec<u8>,
     ) -> Result<Attr, FsError> {
         check_name(name)?;
@@ -290,6 +304,7 @@ impl Fs {
                 }
                 let (ino, mut inode) = meta.new_inode(&parent, new, now)?;
                 inode.size = target.len() as u64;
+                meta.inherit_acl(dir, (ino, &mut inode), umask)?;
                 meta.enter((dir, &mut parent), &name, (ino, &mut inode), now)?;
                 meta.put_inode(dir, &parent)?;
                 meta.put_inode(ino, &inode)?;

@@ -76,6 +76,7 @@ pub(crate) enum Operation {
         dir: u64,
         name: Vec<u8>,
         mode: u32,
+        umask: u32,
         rdev: u32,
     },
     MakeLink {
@@ -88,6 +89,7 @@ pub(crate) enum Operation {
         dir: u64,
         name: Vec<u8>,
         mode: u32,
+        umask: u32,
         /// It must not be there.
         exclusive: bool,
         /// If it is there, it becomes empty.

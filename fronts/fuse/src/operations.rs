@@ -11,7 +11,7 @@ use crate::transport::Reply;
 use crate::units::{Place, Units};
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
-use tonearm_fs::{Attr, Fs, FsError, New, Rename, SetAttr};
+use tonearm_fs::{ACL_ACCESS, ACL_DEFAULT, Attr, Fs, FsError, New, Rename, SetAttr};
 
 /// Names that are looked up at a time for a listing, about as many as a page of the kernel's holds.
 const LISTED: usize = 128;
@@ -22,11 +22,13 @@ const LISTED_WITH_ATTRS: usize = 32;
 const TRUSTED: &[u8] = b"trusted.";
 /// Attributes that would change what the kernel allows. The kernel would not ask for them at each access, so they would be
 /// kept and have no effect.
-pub(crate) const WITHOUT_EFFECT: &[&[u8]] = &[
-    b"security.capability",
-    b"system.posix_acl_access",
-    b"system.posix_acl_default",
-];
+pub(crate) const WITHOUT_EFFECT: &[&[u8]] = &[b"security.capability"];
+
+/// The list of access control that an attribute is.
+fn acl(name: &[u8]) -> Option<&'static [u8]> {
+    let lists = [ACL_ACCESS, ACL_DEFAULT].into_iter();
+    lists.into_iter().find(|list| *list == name)
+}
 
 /// What operations need beside the file system.
 pub(crate) struct Context<'a> {
@@ -81,6 +83,7 @@ pub(crate) async fn perform(
             dir,
             name,
             mode,
+            umask,
             rdev,
         } => {
             let new = New {
@@ -88,7 +91,7 @@ pub(crate) async fn perform(
                 ..new(by, mode)
             };
             context
-                .entry(fs.make(dir, &name, new).await?, dir, &name)
+                .entry(fs.make_masked(dir, &name, new, umask).await?, dir, &name)
                 .await
         }
         Operation::MakeLink { dir, name, target } => {
@@ -99,11 +102,12 @@ pub(crate) async fn perform(
             dir,
             name,
             mode,
+            umask,
             exclusive,
             truncate,
             direct,
         } => {
-            let attr = match fs.make(dir, &name, new(by, mode)).await {
+            let attr = match fs.make_masked(dir, &name, new(by, mode), umask).await {
                 // Another program has made it since the kernel looked.
                 Err(FsError::Exists) if !exclusive => found(fs, by, dir, &name, truncate).await?,
                 made => {
@@ -229,9 +233,18 @@ pub(crate) async fn perform(
             if WITHOUT_EFFECT.contains(&&name[..]) {
                 return Err(FsError::Unsupported("this attribute would have no effect"));
             }
+            if let Some(list) = acl(&name) {
+                // Only members of the file's group keep the bit, and the kernel does not say in which groups the caller is.
+                let keeps = by.is_root() || fs.attr(ino).await?.inode.gid == by.gid;
+                return done(fs.set_acl(ino, list, Some(&value), keeps).await.map(drop));
+            }
             done(fs.set_xattr(ino, &name, &value, how).await)
         }
-        Operation::RemoveXattr { ino, name } => done(fs.remove_xattr(ino, &name).await),
+        Operation::RemoveXattr { ino, name } => match acl(&name) {
+            // A file without one has the list that its mode stands for.
+            Some(list) => done(fs.set_acl(ino, list, None, true).await.map(drop)),
+            None => done(fs.remove_xattr(ino, &name).await),
+        },
         Operation::Xattrs { ino } => {
             let mut names = fs.xattrs(ino).await?;
             names.retain(|name| by.is_root() || !name.starts_with(TRUSTED));

@@ -59,6 +59,9 @@ const CAPABILITIES: &[InitFlags] = &[
     InitFlags::FUSE_CACHE_SYMLINKS,
     // Without it the kernel asks for an attribute before each write.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+    // The kernel checks lists of access control. New files get them here, and with them the umask.
+    InitFlags::FUSE_POSIX_ACL,
+    InitFlags::FUSE_DONT_MASK,
     // Files that are open without the page cache can be mapped nevertheless.
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
@@ -371,7 +374,7 @@ impl Filesystem for Transport {
         dir: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         rdev: u32,
         reply: ReplyEntry,
     ) {
@@ -380,6 +383,7 @@ impl Filesystem for Transport {
             dir,
             name,
             mode,
+            umask,
             rdev,
         };
         self.send(by, make, To::Entry(reply));
@@ -391,13 +395,14 @@ impl Filesystem for Transport {
         dir: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         reply: ReplyEntry,
     ) {
         let make = Operation::Make {
             dir: dir.0,
             name: bytes(name),
             mode: mode & !TYPE | DIRECTORY,
+            umask,
             rdev: 0,
         };
         self.send(by, make, To::Entry(reply));
@@ -479,7 +484,7 @@ impl Filesystem for Transport {
         dir: INodeNo,
         name: &OsStr,
         mode: u32,
-        _umask: u32,
+        umask: u32,
         flags: i32,
         reply: ReplyCreate,
     ) {
@@ -487,6 +492,7 @@ impl Filesystem for Transport {
             dir: dir.0,
             name: bytes(name),
             mode: mode & !TYPE | REGULAR,
+            umask,
             exclusive: flags & O_EXCL != 0,
             truncate: flags & O_TRUNC != 0,
             direct: self.direct_io || flags & O_DIRECT != 0,

@@ -12,8 +12,8 @@ use std::task::Poll;
 use tonearm_base::Nanos;
 use tonearm_disk::{TreePages, TreeStop};
 use tonearm_fs::{
-    Allocate, Deletion, Fs, FsError, Inode, Key, New, Piece, ROOT_INO, Rename, SetAttr,
-    Tree as FsTree,
+    ACL_ACCESS, ACL_DEFAULT, Allocate, Deletion, Fs, FsError, Inode, Key, New, Piece, ROOT_INO,
+    Rename, SetAttr, Tree as FsTree,
 };
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
@@ -608,7 +608,7 @@ fn a_full_store_refuses_and_goes_on() {
 #[test]
 fn a_file_that_is_opened_during_its_deletion_stays() {
     let opened = Rc::new(Cell::new(0));
-    for turns in 1..9 {
+    for turns in 1..13 {
         let counted = opened.clone();
         store(Layout::Overwrite, 6 << 20).run(
             turns,
@@ -627,7 +627,7 @@ fn a_file_that_is_opened_during_its_deletion_stays() {
                         let volume = own.volume("other").unwrap();
                         while !stop.get() {
                             let mut unit = own.begin();
-                            let data = [number as u8; 64 << 10];
+                            let data = [number as u8; 8 << 10];
                             unit.write(&volume, number << 16, &data).await.unwrap();
                             unit.end().await.unwrap();
                         }
@@ -661,5 +661,79 @@ fn a_file_that_is_opened_during_its_deletion_stays() {
             },
         );
     }
-    assert!(opened.get() > 4, "{}", opened.get());
+    assert!(opened.get() > 2, "{}", opened.get());
+}
+
+/// An access control list and the permissions of the mode change in one commit, and a new file has the list of its directory in
+/// the commit that makes it.
+#[test]
+fn a_list_of_access_control_changes_with_the_mode() {
+    // user::rwx, user:7:rwx, group::r-x, mask::rwx, other::---
+    let entries = [(1, 7, !0), (2, 7, 7), (4, 5, !0), (16, 7, !0), (32, 0, !0)];
+    let list = move |limits: [u16; 3]| {
+        let mut bytes = vec![2, 0, 0, 0];
+        for (tag, permissions, id) in entries {
+            let limit = match tag {
+                1 => limits[0],
+                16 => limits[1],
+                32 => limits[2],
+                _ => 7,
+            };
+            bytes.extend(u16::to_le_bytes(tag));
+            bytes.extend(u16::to_le_bytes(permissions & limit));
+            bytes.extend(u32::to_le_bytes(id));
+        }
+        bytes
+    };
+    store(Layout::Overwrite, 1 << 20).run(1, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        let commits = || disk.engine().marks().appended.0;
+        let mode = async |ino| fs.attr(ino).await.unwrap().inode.mode & 0o7777;
+        let file = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
+        let before = commits();
+        let whole = list([7; 3]);
+        let set = fs.set_acl(file, ACL_ACCESS, Some(&whole), true);
+        set.await.unwrap();
+        assert_eq!((commits() - before, mode(file).await), (1, 0o770));
+        let set = SetAttr {
+            mode: Some(0o640),
+            ..SetAttr::default()
+        };
+        fs.set_attr(file, set).await.unwrap();
+        assert_eq!((commits() - before, mode(file).await), (2, 0o640));
+        let kept = fs.xattr(file, ACL_ACCESS).await.unwrap();
+        assert_eq!(kept, list([6, 4, 0]));
+        // With another size at once.
+        let set = SetAttr {
+            mode: Some(0o600),
+            size: Some(5),
+            ..SetAttr::default()
+        };
+        fs.set_attr(file, set).await.unwrap();
+        assert_eq!(commits() - before, 3);
+        let kept = fs.xattr(file, ACL_ACCESS).await.unwrap();
+        assert_eq!(kept, list([6, 0, 0]));
+        let set = fs.set_acl(ROOT_INO, ACL_DEFAULT, Some(&whole), true);
+        set.await.unwrap();
+        let before = commits();
+        let made = fs.make_masked(ROOT_INO, b"new", FILE, 0o077).await.unwrap();
+        assert_eq!((commits() - before, mode(made.ino).await), (1, 0o640));
+        let own = fs.xattr(made.ino, ACL_ACCESS).await.unwrap();
+        assert_eq!(own, list([6, 4, 0]));
+        let directory = New {
+            mode: 0o040_755,
+            ..FILE
+        };
+        let made = fs.make(ROOT_INO, b"dir", directory).await.unwrap();
+        let default = fs.xattr(made.ino, ACL_DEFAULT).await.unwrap();
+        assert_eq!(default, list([7; 3]));
+        // Without a list the mode says it all, and the umask counts.
+        fs.set_acl(ROOT_INO, ACL_DEFAULT, None, true).await.unwrap();
+        let made = fs.make_masked(ROOT_INO, b"plain", FILE, 0o077);
+        let made = made.await.unwrap();
+        assert_eq!(made.inode.mode & 0o777, 0o600);
+        assert!(fs.xattrs(made.ino).await.unwrap().is_empty());
+        sound(&disk).await.unwrap();
+    });
 }

@@ -24,6 +24,7 @@ mod full_host;
 mod golden;
 mod heads;
 mod hostile;
+mod mount_acls;
 mod mount_crash;
 mod mount_databases;
 mod mount_postgres;

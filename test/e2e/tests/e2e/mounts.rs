@@ -17,8 +17,8 @@ use tonearm_tests::sqlite::{shell, sql, uri};
 use tonearm_tests::{Bench, Server, TreeMount, binary, contains, extension, noise, skipped, tool};
 
 const MIB: u64 = 1 << 20;
-/// An access control list as the kernel takes it: the owner may read and write, group and others may read.
-const ACL: &[u8] = b"\x02\0\0\0\x01\0\x06\0\xff\xff\xff\xff\x04\0\x04\0\xff\xff\xff\xff\x20\0\x04\0\xff\xff\xff\xff";
+/// A capability as the kernel takes it (version 2): to bind low ports.
+const CAPABILITY: &[u8] = b"\x01\0\0\x02\0\x04\0\0\0\0\0\0\0\0\0\0\0\0\0\0";
 
 /// A bench with a store that has only files; `None` when this machine cannot mount.
 fn bench() -> Option<Bench> {
@@ -130,13 +130,13 @@ fn build(root: &Path) {
     rustix::fs::setxattr(root.join("hard"), "user.note", b"kept", XattrFlags::CREATE).expect("set");
     let again = rustix::fs::setxattr(root.join("hard"), "user.note", b"x", XattrFlags::CREATE);
     assert_eq!(errno(again), Errno::EXIST);
-    let acl = rustix::fs::setxattr(
+    let capability = rustix::fs::setxattr(
         root.join("hard"),
-        "system.posix_acl_access",
-        ACL,
+        "security.capability",
+        CAPABILITY,
         XattrFlags::empty(),
     );
-    assert_eq!(errno(acl), Errno::OPNOTSUPP);
+    assert_eq!(errno(capability), Errno::OPNOTSUPP);
     let before_1970 = rustix::fs::Timespec {
         tv_sec: -2,
         tv_nsec: 500_000_000,

@@ -1,6 +1,6 @@
-//! Limits: large directories, long names and paths, large sparse files, many links.
+//! Limits: large directories, many files, long names and paths, large sparse files, many links.
 
-use super::{bench, mounted, share, unmount_and_check};
+use super::{bench, is_long, mounted, share, unmount_and_check};
 use rustix::fs::{CWD, FallocateFlags, RenameFlags, SeekFrom};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -12,8 +12,7 @@ use std::path::Path;
 use std::time::Instant;
 use tonearm_tests::{GIB, MIB, TIB};
 
-/// Most memory of a server that has served a directory of a million entries, in MiB: its caches are bounded, whatever the
-/// size of the directory.
+/// Most memory of a server that has served a directory of a million entries, or ten million files, in MiB: its caches are bounded.
 const MEMORY_MAX_MIB: u64 = 600;
 /// Most names of a file.
 const LINKS_MAX: u64 = 65_000;
@@ -104,6 +103,63 @@ fn a_directory_has_a_million_entries() {
     assert!(memory_mib < MEMORY_MAX_MIB, "{memory_mib} MiB");
     fs::remove_dir(&folder).expect("removed");
     unmount_and_check(&bench, mount);
+}
+
+/// The server's caches are bounded, whatever the number of files. They are all there after its kill.
+#[test]
+fn memory_does_not_grow_with_the_number_of_files() {
+    const IN_FOLDER: u64 = 10_000;
+    const THREADS: u64 = 2;
+    let Some(bench) = bench("30GiB", "1GiB") else {
+        return;
+    };
+    let folders: u64 = share(6, 1000);
+    let count = folders * IN_FOLDER;
+    let mut mount = mounted(&bench);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        for thread in 0..THREADS {
+            let root = mount.root();
+            scope.spawn(move || {
+                for folder in (thread..folders).step_by(THREADS as usize) {
+                    let folder = root.join(format!("folder-{folder}"));
+                    fs::create_dir(&folder).expect("a folder");
+                    for number in 0..IN_FOLDER {
+                        File::create_new(folder.join(format!("file-{number}"))).expect("made");
+                    }
+                }
+            });
+        }
+    });
+    let (rate, memory_mib) = (
+        count as f64 / began.elapsed().as_secs_f64(),
+        mount.server().rss_kib() >> 10,
+    );
+    println!("{count} files: {rate:.0} a second, the server has {memory_mib} MiB of memory");
+    assert!(memory_mib < MEMORY_MAX_MIB, "{memory_mib} MiB");
+    File::open(mount.path("folder-0"))
+        .expect("there")
+        .sync_all()
+        .expect("durable");
+    mount.kill9();
+    let began = Instant::now();
+    let mut mount = mounted(&bench);
+    println!(
+        "{count} files: mounted after a kill in {:.1?}",
+        began.elapsed()
+    );
+    let last = mount.path(&format!("folder-{}", folders - 1));
+    let listed = fs::read_dir(&last).expect("a folder").count() as u64;
+    assert_eq!(listed, IN_FOLDER);
+    let space = rustix::fs::statvfs(mount.root()).expect("space");
+    assert_eq!(space.f_files - space.f_ffree, count + folders + 1);
+    let memory_mib = mount.server().rss_kib() >> 10;
+    assert!(memory_mib < MEMORY_MAX_MIB, "{memory_mib} MiB");
+    match is_long() {
+        // The check of ten million files takes minutes.
+        true => mount.kill9(),
+        false => unmount_and_check(&bench, mount),
+    }
 }
 
 #[test]
