@@ -27,6 +27,7 @@ mod hostile;
 mod mount_acls;
 mod mount_crash;
 mod mount_databases;
+mod mount_media;
 mod mount_postgres;
 mod mount_units;
 mod mount_writes;
