@@ -1,9 +1,13 @@
 //! The file system of a store, mounted by `tonearm mount`. It is gone when the value is dropped.
 
 use crate::bench::Bench;
-use crate::server::Server;
+use crate::server::{Server, wait_until};
 use crate::tool::{Ran, tool};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Time for umount(8).
+const UNMOUNT: Duration = Duration::from_secs(10);
 
 /// A server with a mount.
 pub struct TreeMount {
@@ -78,8 +82,11 @@ impl TreeMount {
     /// Unmounts by umount(8), and waits for the end of the server, which must be in order.
     #[track_caller]
     pub fn unmount(self) {
-        let done = tool(Path::new("/"), "umount").arg(&self.place).status();
-        assert!(done.is_ok_and(|status| status.success()), "unmounted");
+        // The mount is busy while a process that another test has just forked has its open files, until that runs its program.
+        wait_until("an unmount", UNMOUNT, || {
+            let done = tool(Path::new("/"), "umount").arg(&self.place).status();
+            done.is_ok_and(|status| status.success())
+        });
         self.ended_ok();
     }
 }
