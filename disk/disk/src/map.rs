@@ -14,6 +14,18 @@ pub(crate) fn home(extents: &[Extent], mut index: u64) -> u64 {
     unreachable!("extents cover the volume");
 }
 
+/// The block of the volume whose home this is.
+pub(crate) fn index(extents: &[Extent], home: u64) -> Option<u64> {
+    let mut before = 0;
+    for extent in extents {
+        if (extent.start..extent.start + extent.count).contains(&home) {
+            return Some(before + home - extent.start);
+        }
+        before += extent.count;
+    }
+    None
+}
+
 /// The change that makes an extent holes.
 pub(crate) fn trim_of(extent: &Extent) -> CommitChange {
     CommitChange::Trim {

@@ -131,26 +131,10 @@ impl Checker<'_> {
                 ))
             })
             .await?;
-        let mut from = first_key(0);
-        loop {
-            let items = self
-                .look(|meta| {
-                    let mut items = Vec::new();
-                    meta.scan(from, |key, value| {
-                        items.push((key, value.to_vec()));
-                        items.len() < ITEMS
-                    })?;
-                    Ok(items)
-                })
-                .await?;
-            let Some((last, _)) = items.last() else { break };
-            from = Key {
-                at: last.at.wrapping_add(1),
-                ..*last
-            };
-            if from.at == 0 {
-                from.kind += 1;
-            }
+        let mut from = Some(first_key(0));
+        while let Some(first) = from {
+            let items = next_items(self.disk, first).await?;
+            from = items.last().and_then(|(last, _)| after(*last));
             for (key, value) in items {
                 self.item(key, &value).await?;
             }
@@ -367,6 +351,29 @@ impl Checker<'_> {
             self.report.problem(text);
         }
         Ok(())
+    }
+}
+
+/// The next items of the tree, from `from` on; none at the end.
+pub(crate) async fn next_items(disk: &Disk, from: Key) -> Result<Vec<(Key, Vec<u8>)>, FsError> {
+    crate::fs::look(disk, Naming::default(), |meta| {
+        let mut items = Vec::new();
+        meta.scan(from, |key, value| {
+            items.push((key, value.to_vec()));
+            items.len() < ITEMS
+        })?;
+        Ok(items)
+    })
+    .await
+}
+
+/// The smallest key behind `key`; `None` when there is none.
+pub(crate) fn after(key: Key) -> Option<Key> {
+    let at = key.at.wrapping_add(1);
+    match (at, key.kind.checked_add(1)) {
+        (1.., _) => Some(Key { at, ..key }),
+        (0, Some(kind)) => Some(Key { at, kind, ..key }),
+        (0, None) => key.ino.checked_add(1).map(first_key),
     }
 }
 

@@ -17,6 +17,7 @@ mod names;
 mod offline;
 mod orphans;
 mod overlay;
+mod owners;
 mod paths;
 mod step;
 mod tree;
@@ -32,6 +33,7 @@ pub use fs::{Attr, Fs, News, Space, Way, has_root};
 pub use names::{Listed, New, Rename};
 pub use offline::{OfflineError, OfflineTree, path_text};
 pub use orphans::Deletion;
+pub use owners::{OwnedBlocks, owners};
 pub use tonearm_disk::Piece;
 pub use tonearm_format::{Inode, ROOT_INO, Time};
 pub use tree::{

@@ -1,6 +1,6 @@
 //! The lists area: a hidden volume that is created at the first use and grows.
 
-use super::{Id, Lists};
+use super::{BlockId, Id, Lists};
 use crate::disk::Disk;
 use crate::error::DiskError;
 use crate::lists::replay::{decode_block, decode_list, words_at};
@@ -27,6 +27,13 @@ impl Disk {
         let area = self.list_state().area.borrow();
         let area = area.as_ref().expect("there is an area").borrow();
         map::home(&area.entry.extents, block)
+    }
+
+    /// The block of the lists area whose home this is; `None` for the home of another block. It may be a page of records.
+    pub fn list_block_at(&self, home: u64) -> Option<BlockId> {
+        let area = self.list_state().area.borrow();
+        let area = area.as_ref()?.borrow();
+        map::index(&area.entry.extents, home).map(BlockId)
     }
 
     pub(crate) fn area_volume(&self) -> Option<Volume> {

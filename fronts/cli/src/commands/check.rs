@@ -12,6 +12,7 @@ use crate::cli::Check;
 use crate::control::{ArrayInfo, DamagedGroup};
 use anyhow::Context;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use tonearm_base::BufPool;
 use tonearm_device::Redundancy;
@@ -252,11 +253,13 @@ async fn look_at(rt: Rt, pool: BufPool, opened: Opened) -> anyhow::Result<Findin
         array: array.as_ref().map(ArrayInfo::of),
         ..Findings::default()
     };
+    let mut bad = BTreeSet::new();
     let mut bar = Progress::new("checking", Unit::Count);
     for group in 0..look.groups() {
         let found = look.check_group(group).await?;
         findings.groups += 1;
         findings.blocks += found.allocated;
+        bad.extend(found.bad.iter().map(|bad| bad.block));
         let block_size = look.superblock().block_size;
         findings
             .damaged
@@ -269,7 +272,7 @@ async fn look_at(rt: Rt, pool: BufPool, opened: Opened) -> anyhow::Result<Findin
     findings.map_problems = problems.iter().map(ToString::to_string).collect();
     drop(look);
     if findings.clean {
-        (findings.lists, findings.files) = content::verify(&rt, &pool, opened.devices).await;
+        (findings.lists, findings.files) = content::verify(&rt, &pool, opened.devices, &bad).await;
     }
     findings.sound = findings.is_sound();
     Ok(findings)
@@ -336,7 +339,7 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
         }
         // Opening and closing write every copy of the superblock anew.
         engine.close().await?;
-        let (lists, files) = content::verify(&rt, &pool, devices).await;
+        let (lists, files) = content::verify(&rt, &pool, devices, &BTreeSet::new()).await;
         let problems = lists.into_iter().flat_map(|lists| lists.problems);
         repair.remaining.extend(problems);
         let problems = files.into_iter().flat_map(|files| files.problems);

@@ -117,6 +117,9 @@ fn wrong_content_of_the_medium_is_eio_for_its_file_alone() {
     let check = goes_on(&bench, mount);
     assert_eq!(check.code, Some(3), "{check:?}");
     contains(&check.out, &format!("s.tn at byte {place}"));
+    let (at, end) = (FAILS * BLOCK, (FAILS + 1) * BLOCK);
+    contains(&check.out, &format!(": bytes {at} up to {end} are damaged"));
+    contains(&check.out, "damage: file victim (inode ");
     // New content repairs the file.
     let mount = TreeMount::new(&bench);
     fs::write(mount.path("victim"), noise(4, LENGTH)).expect("written");
@@ -149,4 +152,52 @@ fn a_place_that_the_medium_refuses_to_read_is_eio_for_its_file_alone() {
     let check = goes_on(&bench, mount);
     assert_eq!(check.code, Some(1), "{check:?}");
     contains(&check.err, "read failed on s.tn at byte");
+}
+
+#[test]
+fn check_names_the_damaged_files_by_their_paths() {
+    if let Err(why) = fuse_possible() {
+        return skipped("a mount on a damaged medium", &why);
+    }
+    let bench = Bench::created(&SIZES);
+    let mount = TreeMount::new(&bench);
+    // Damaged are blocks 1, 2 and 5 of the first file, and the only block of the last one.
+    let files = [
+        ("one/two/three/first", 11, 8),
+        ("one/two/whole", 12, 8),
+        ("last", 13, 1),
+    ];
+    fs::create_dir_all(mount.path("one/two/three")).expect("made");
+    for (name, seed, blocks) in files {
+        fs::write(mount.path(name), noise(seed, blocks * BLOCK)).expect("written");
+    }
+    // The directories get other names, so that their paths are not those of their making.
+    fs::rename(mount.path("one"), mount.path("moved")).expect("renamed");
+    mount.unmount();
+    for (seed, block) in [(11, 1), (11, 2), (11, 5), (13, 0)] {
+        let content = noise(seed, (block + 1) * BLOCK);
+        let place = bench.find_block("s.tn", 17 * MIB, &content[block * BLOCK..]);
+        bench.overwrite("s.tn", place.expect("at home") + 9, b"rotten");
+    }
+    let ran = bench.run(&["check", "s.tn", "--json"]);
+    assert_eq!(ran.code, Some(3), "{ran:?}");
+    let found: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+    let parts = found["files"]["damaged"].as_array().expect("a list");
+    let part = |part: &serde_json::Value| {
+        let number = |name: &str| part[name].as_u64().expect("a number");
+        let path = part["path"].as_str().expect("a path").to_string();
+        (path, number("offset"), number("bytes"))
+    };
+    let mut parts: Vec<_> = parts.iter().map(part).collect();
+    parts.sort();
+    let first = "moved/two/three/first".to_string();
+    let expected = [
+        ("last".to_string(), 0, 4096),
+        (first.clone(), 4096, 8192),
+        (first, 5 * 4096, 4096),
+    ];
+    assert_eq!(parts, expected);
+    let ran = bench.run(&["check", "s.tn"]);
+    assert!(!ran.out.contains("whole ("), "{ran:?}");
+    contains(&ran.out, "damage: file last (inode ");
 }

@@ -2,9 +2,10 @@
 
 use super::Findings;
 use serde::Serialize;
+use std::collections::BTreeSet;
 use tonearm_base::BufPool;
 use tonearm_disk::{Disk, DiskError, MemberDevice, OpenOptions};
-use tonearm_fs::FsError;
+use tonearm_fs::{FsError, OwnedBlocks, path_text};
 use tonearm_rt::Rt;
 use tonearm_terminal::report;
 
@@ -22,14 +23,40 @@ pub(super) struct Files {
     /// Files without a name, which the next opening for writing deletes.
     orphans: u64,
     blocks: u64,
+    /// Content that damaged blocks have taken.
+    damaged: Vec<DamagedFile>,
     pub(super) problems: Vec<String>,
 }
 
-/// Verifies the lists and the file system of a store that was shut down in order.
+/// A damaged part of a file.
+#[derive(Serialize)]
+struct DamagedFile {
+    inode: u64,
+    /// One of its paths; `None` for a file without a name.
+    path: Option<String>,
+    /// Where the part begins in the file, in bytes.
+    offset: u64,
+    bytes: u64,
+}
+
+impl DamagedFile {
+    fn of(run: &OwnedBlocks, block_size: u32) -> Self {
+        Self {
+            inode: run.ino,
+            path: run.path.as_deref().map(path_text),
+            offset: run.first * u64::from(block_size),
+            bytes: run.count * u64::from(block_size),
+        }
+    }
+}
+
+/// Verifies the lists and the file system of a store that was shut down in order. The files that have the home blocks
+/// `damaged` are named.
 pub(super) async fn verify(
     rt: &Rt,
     pool: &BufPool,
     members: Vec<MemberDevice>,
+    damaged: &BTreeSet<u64>,
 ) -> (Option<Lists>, Option<Files>) {
     let options = OpenOptions {
         read_only: true,
@@ -47,20 +74,42 @@ pub(super) async fn verify(
         },
         Err(error) => unknown_lists(&error),
     };
-    let files = match tonearm_fs::check(&disk).await {
-        Ok(report) => report.map(|report| Files {
-            inodes: report.inodes,
-            directories: report.directories,
-            orphans: report.orphans,
-            blocks: report.blocks,
-            problems: report.problems,
-        }),
+    let files = match verify_files(&disk, damaged).await {
+        Ok(files) => files,
         Err(error) => Some(unknown_files(&error)),
     };
     match disk.close().await {
         Ok(()) => (Some(lists), files),
         Err(error) => (Some(unknown_lists(&error)), files),
     }
+}
+
+async fn verify_files(disk: &Disk, damaged: &BTreeSet<u64>) -> Result<Option<Files>, FsError> {
+    let Some(report) = tonearm_fs::check(disk).await? else {
+        return Ok(None);
+    };
+    let mut files = Files {
+        inodes: report.inodes,
+        directories: report.directories,
+        orphans: report.orphans,
+        blocks: report.blocks,
+        damaged: Vec::new(),
+        problems: report.problems,
+    };
+    let blocks: BTreeSet<_> = damaged
+        .iter()
+        .filter_map(|home| disk.list_block_at(*home))
+        .collect();
+    if !blocks.is_empty() {
+        let part = |run| DamagedFile::of(run, disk.block_size());
+        match tonearm_fs::owners(disk, &blocks).await {
+            Ok(runs) => files.damaged = runs.iter().map(part).collect(),
+            Err(error) => files.problems.push(format!(
+                "the files with damaged blocks cannot be named: {error}"
+            )),
+        }
+    }
+    Ok(Some(files))
 }
 
 /// The content of pages that cannot be read is unknown.
@@ -99,6 +148,16 @@ pub(super) fn show(findings: &Findings) -> anyhow::Result<()> {
     };
     for problem in &files.problems {
         report::line(format_args!("damage: {problem}"))?;
+    }
+    for part in &files.damaged {
+        let (inode, at, end) = (part.inode, part.offset, part.offset + part.bytes);
+        let name = match &part.path {
+            Some(path) => format!("file {path} (inode {inode})"),
+            None => format!("the file without a name of inode {inode}"),
+        };
+        report::line(format_args!(
+            "damage: {name}: bytes {at} up to {end} are damaged"
+        ))?;
     }
     report::line(format_args!(
         "verified {} files and directories of {} blocks",
