@@ -45,8 +45,9 @@ fixture() {
         cd "$work/$name"
         [ -e Makefile ] || "$source/configure" --with-tcl="$tcl" >configure.log 2>&1
         rm -f testfixture
-        make testfixture CFLAGS="-O1 -w" OPTIONS="${options[*]} $*" \
-            LDFLAGS.libsqlite3="$libraries -lm -lz -lpthread -ldl" >make.log 2>&1
+        # SQLite before 3.48 has the variables OPTS and LIBS, later versions have the others.
+        make testfixture CFLAGS="-O1 -w" OPTIONS="${options[*]} $*" OPTS="${options[*]} $*" \
+            LDFLAGS.libsqlite3="$libraries -lm -lz -lpthread -ldl" LIBS="$libraries -lpthread -ldl" >make.log 2>&1
     ) || { echo "sqlite-suite: see $work/$name/make.log" >&2; exit 1; }
 }
 
@@ -58,6 +59,20 @@ library=$PWD/target/release/libsqlite_suite.a
 own=(-DSQLITE_EXTRA_INIT=suite_init)
 [ "$batch" = 0 ] || own+=(-DSQLITE_ENABLE_BATCH_ATOMIC_WRITE)
 fixture tonearm "-Wl,--wrap=sqlite3TestInit,--wrap=rename $work/fixture.o $library" "${own[@]}"
+
+# A Makefile that ignores the variables above builds a program without the store and without the options, and without an error.
+has() {
+    local name=$1 words=$2 directory
+    directory=$(mktemp -d)
+    echo "$words" >"$directory/has.tcl"
+    (cd "$directory" && TONEARM_STORE=$directory SUITE_STORE=$directory/s.tn "$work/$name/testfixture" has.tcl) |
+        grep -qx yes || { echo "sqlite-suite: $work/$name/testfixture lacks: $words; see make.log" >&2; exit 1; }
+    rm -rf "$directory"
+}
+stat4='sqlite3 db :memory:; if {[db one {SELECT sqlite_compileoption_used("ENABLE_STAT4")}]} {puts yes}'
+has stock "$stat4"
+has tonearm "$stat4"
+has tonearm 'sqlite3 db :memory:; if {[llength [info commands store]] && [store list] eq ""} {puts yes}'
 
 mkdir -p "$work/list"
 (cd "$work/list" && "$work/stock/testfixture" "$here/list.tcl" "$source" "$work/scripts.txt" >/dev/null)
