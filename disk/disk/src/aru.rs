@@ -77,8 +77,8 @@ impl Aru {
         self.tree = Some(edit);
     }
 
-    /// Sets what the change of the tree relies on beside the pages. It runs again when this does not hold at the end of the unit,
-    /// and has to refuse then: the end may wait for space in the log behind it.
+    /// Sets a condition on which the change of the tree relies beside the pages. The end of the unit may wait for space in the log
+    /// after the change has run. If the condition does not hold any more then, the change runs again, and must refuse.
     pub fn set_holds(&mut self, holds: impl Fn() -> bool + 'static) {
         self.holds = Some(Box::new(holds));
     }

@@ -2,6 +2,7 @@
 //! orphans. Byte tables: `docs/format/tree.md`.
 
 use crate::FormatError;
+use crate::geometry::COUNTER_MAX;
 use zerocopy::byteorder::little_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -214,8 +215,11 @@ impl FileExtent {
             block: u64::from_le_bytes(*block),
             count: u32::from_le_bytes(*count),
         };
-        match found.count == 0 || found.block == 0 {
-            true => Err(bad("extent", "it is empty")),
+        if found.count == 0 || found.block == 0 {
+            return Err(bad("extent", "it is empty"));
+        }
+        match found.block > COUNTER_MAX {
+            true => Err(bad("extent", "it lies behind all blocks")),
             false => Ok(found),
         }
     }

@@ -3,6 +3,7 @@
 //!
 //! Decoders accept any bytes, never panic, and report why they refuse.
 
+mod acl;
 mod archive;
 mod array;
 mod error;
@@ -23,6 +24,7 @@ mod tree;
 mod volume;
 mod volume_table;
 
+pub use acl::Acl;
 pub use archive::{
     ARCHIVE_HEADER_BYTES, ArchiveBase, ArchiveEntry, ArchiveHeader, ArchiveKind, ArchiveOpening,
     ArchivePart, ArchiveReader, ArchiveWriter, Words,

@@ -1,5 +1,6 @@
 //! Verifies a file system. After a crash nothing has to be mended, so what it finds is damage.
 
+use crate::acl;
 use crate::error::FsError;
 use crate::fs::{DIRECTORY, REGULAR, SYMLINK, TYPE, has_root};
 use crate::meta::{Meta, Naming, Number, Stop, first_key, hash};
@@ -194,7 +195,10 @@ impl Checker<'_> {
         let kind = current.inode.mode & TYPE;
         let belongs = match key.kind {
             item::XATTR => {
-                Xattr::decode(value)?;
+                let xattr = Xattr::decode(value)?;
+                if let Some(fault) = acl::fault(&xattr, current.inode.mode) {
+                    self.report.problem(format!("inode {ino} has {fault}"));
+                }
                 true
             }
             item::TARGET => {
@@ -223,7 +227,7 @@ impl Checker<'_> {
                     self.report
                         .problem(format!("inode {ino} has block {} twice", key.at));
                 }
-                current.next = key.at + u64::from(extent.count);
+                current.next = key.at.saturating_add(u64::from(extent.count));
                 current
                     .blocks
                     .extend(extent.block..extent.block + u64::from(extent.count));

@@ -32,6 +32,8 @@ pub(crate) const DIRECTORY: u32 = 0o040_000;
 pub(crate) const REGULAR: u32 = 0o100_000;
 /// Type of a symbolic link.
 pub(crate) const SYMLINK: u32 = 0o120_000;
+/// Set-group-ID: new files get the group of a directory with this bit.
+pub(crate) const SET_GID: u32 = 0o2000;
 /// Bits of the type.
 pub(crate) const TYPE: u32 = 0o170_000;
 

@@ -1,7 +1,7 @@
 //! Names: directories and what is in them.
 
 use crate::error::FsError;
-use crate::fs::{Attr, DIRECTORY, Fs, SYMLINK, TYPE};
+use crate::fs::{Attr, DIRECTORY, Fs, SET_GID, SYMLINK, TYPE};
 use crate::meta::{Meta, Number, Stop, damaged, entry_key, orphan_key};
 use crate::orphans::Freed;
 use crate::step::Step;
@@ -12,8 +12,6 @@ use tonearm_format::{DirEntry, ENTRY_NAME_MAX, Inode, TARGET_CHUNK, Time, item};
 const TARGET_MAX: usize = 4095;
 /// Most names of a file.
 const LINKS_MAX: u32 = 65_000;
-/// New files get the group of a directory with this bit.
-const SET_GID: u32 = 0o2000;
 /// Place of `..` in a directory; `.` comes before it. Those of entries are larger.
 const PLACE_PARENT: u64 = 2;
 

@@ -37,7 +37,7 @@ pub async fn owners(disk: &Disk, blocks: &BTreeSet<BlockId>) -> Result<Vec<Owned
             let extent = FileExtent::decode(value)?;
             let end = BlockId(extent.block + u64::from(extent.count));
             let hit = blocks.range(BlockId(extent.block)..end);
-            found.extend(hit.map(|block| (key.ino, key.at + block.0 - extent.block)));
+            found.extend(hit.map(|block| (key.ino, key.at.saturating_add(block.0 - extent.block))));
         }
         Ok(true)
     })

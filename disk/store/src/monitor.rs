@@ -173,7 +173,7 @@ unsafe impl Sync for Entrance {}
 
 impl Entrance {
     /// Enters, wakes the tasks that wait, and runs what is ready then, as far as it goes. Does nothing once the executor's
-    /// thread has ended. That thread must not call it.
+    /// thread has ended or a task has panicked. That thread must not call it.
     pub fn notify(&self) {
         let mut inside = self.monitor.lock();
         if inside.take_turn(&self.notify) {
@@ -187,7 +187,7 @@ impl Entrance {
 impl Inside {
     /// Notifies, and runs what is ready. True when the wait of the executor's thread is to be interrupted.
     fn take_turn(&mut self, notify: &Notify) -> bool {
-        let Some(Running { rt, ended }) = &self.running else {
+        let Some(Running { rt, ended }) = self.running.as_ref().filter(|_| !self.panicked) else {
             return false;
         };
         let ran = catch_unwind(AssertUnwindSafe(|| {

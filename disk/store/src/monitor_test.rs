@@ -74,8 +74,9 @@ fn timers_and_operations_of_others_end_the_wait() {
             sleeps.recv_timeout(LONG).unwrap();
             std::thread::sleep(Duration::from_millis(50));
             entrance.notify();
-            ringer.notify();
+            // The operation is under way, and the executor's thread waits again.
             std::thread::sleep(Duration::from_millis(50));
+            ringer.notify();
         });
         inside.block_on(&executor.rt, async move {
             arrived.wait().await;
@@ -93,7 +94,7 @@ fn timers_and_operations_of_others_end_the_wait() {
     });
 }
 
-/// No notification is lost, whoever is inside when it comes.
+/// No notification is lost, whichever thread is inside when it comes.
 #[test]
 fn no_work_is_lost() {
     const THREADS: u64 = 4;
@@ -149,11 +150,13 @@ fn no_work_is_lost() {
     });
 }
 
-/// A panic on a thread that has entered ends the executor's thread, and the other one goes on.
+/// A panic on a thread that has entered ends the executor's thread, and the other one goes on. No task runs after it.
 #[test]
 fn a_panic_of_a_task_is_one_of_the_executors_thread() {
     let goes_on = Arc::new(AtomicBool::new(false));
     let other = goes_on.clone();
+    let turns = Arc::new(AtomicU64::new(0));
+    let counted = turns.clone();
     let ended = std::panic::catch_unwind(|| {
         within_time(move || {
             let (executor, monitor) = Executor::with_monitor().unwrap();
@@ -167,6 +170,13 @@ fn a_panic_of_a_task_is_one_of_the_executors_thread() {
                 other.store(true, Ordering::SeqCst);
             });
             let executor = executor;
+            let again = arrived.clone();
+            executor.rt.spawn_detached(async move {
+                loop {
+                    again.wait().await;
+                    counted.fetch_add(1, Ordering::SeqCst);
+                }
+            });
             inside.block_on(&executor.rt, async move {
                 arrived.wait().await;
                 panic!("a task");
@@ -176,7 +186,7 @@ fn a_panic_of_a_task_is_one_of_the_executors_thread() {
     assert!(ended.is_err());
     for _ in 0..200 {
         if goes_on.load(Ordering::SeqCst) {
-            return;
+            return assert_eq!(turns.load(Ordering::SeqCst), 1);
         }
         std::thread::sleep(Duration::from_millis(10));
     }

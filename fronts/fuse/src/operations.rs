@@ -135,7 +135,11 @@ pub(crate) async fn perform(
             fs.disk().write_now();
             Ok(Answer::Done)
         }
-        Operation::RemoveDir { dir, name } => done(fs.remove_dir(dir, &name).await),
+        Operation::RemoveDir { dir, name } => {
+            fs.remove_dir(dir, &name).await?;
+            fs.disk().write_now();
+            Ok(Answer::Done)
+        }
         Operation::Rename { from, to, how } => {
             fs.rename((from.0, &from.1), (to.0, &to.1), how).await?;
             fs.disk().write_now();
@@ -236,13 +240,13 @@ pub(crate) async fn perform(
             if let Some(list) = acl(&name) {
                 // Only members of the file's group keep the bit, and the kernel does not say in which groups the caller is.
                 let keeps = by.is_root() || fs.attr(ino).await?.inode.gid == by.gid;
-                return done(fs.set_acl(ino, list, Some(&value), keeps).await.map(drop));
+                return done(fs.set_acl(ino, list, Some(&value), keeps).await);
             }
             done(fs.set_xattr(ino, &name, &value, how).await)
         }
         Operation::RemoveXattr { ino, name } => match acl(&name) {
             // A file without one has the list that its mode stands for.
-            Some(list) => done(fs.set_acl(ino, list, None, true).await.map(drop)),
+            Some(list) => done(fs.set_acl(ino, list, None, true).await),
             None => done(fs.remove_xattr(ino, &name).await),
         },
         Operation::Xattrs { ino } => {

@@ -83,17 +83,21 @@ pub fn start(setup: Setup, events: Sender<Event>) -> std::io::Result<JoinHandle<
 }
 
 fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
+    if !setup.mounts {
+        return run_on(setup, events, Executor::new()?, None);
+    }
     let (executor, monitor) = Executor::with_monitor()?;
     let mut inside = monitor.occupy();
-    run_inside(setup, events, executor, &mut inside)
+    run_on(setup, events, executor, Some(&mut inside))
 }
 
-/// Drops all of the executor that this thread has, before it leaves the monitor.
-fn run_inside(
+/// Runs the server. With a mount this thread is `inside` the executor's monitor. All that it has of the executor is dropped here,
+/// before it leaves the monitor.
+fn run_on(
     setup: &Setup,
     events: &Sender<Event>,
     executor: Executor,
-    inside: &mut Occupant<'_>,
+    inside: Option<&mut Occupant<'_>>,
 ) -> anyhow::Result<()> {
     let disk = opening::open_disk(&executor, &setup.path, &setup.places, setup.options.clone())?;
     report_recovery(&disk);
@@ -117,12 +121,12 @@ fn run_inside(
     }
     let files = FileSystem::new(rt, &disk);
     convert(&executor, &disk, &files)?;
-    let (mount, mountpoint) = match setup.mounts {
-        true => {
+    let (mount, mountpoint) = match &inside {
+        Some(inside) => {
             let (server, point) = open_mount(&executor, inside, &disk, &files)?;
             (Some(server), Some(point))
         }
-        false => (None, None),
+        None => (None, None),
     };
     let control = ControlHandler::new(
         &executor,
@@ -146,9 +150,10 @@ fn run_inside(
         control,
     };
     let rt = rt.clone();
-    let result = match setup.mounts {
-        true => inside.block_on(&rt, serving.until_stopped(bell, messages)),
-        false => rt.block_on(serving.until_stopped(bell, messages)),
+    let serving = serving.until_stopped(bell, messages);
+    let result = match inside {
+        Some(inside) => inside.block_on(&rt, serving),
+        None => rt.block_on(serving),
     };
     // Releases the members before the control socket goes, so that the next server finds either that or a store without a lock.
     rt.shut_down();

@@ -17,8 +17,8 @@ const FAILS: usize = 128;
 /// Bytes of each file.
 const LENGTH: usize = 1 << 20;
 
-/// Makes the files `before` and `victim`, with free space between them, and returns where the block [`FAILS`] of `victim` lies in the file `medium` of the
-/// bench. The store is closed then, and no memory of a server or kernel has the content.
+/// Makes the files `before` and `victim`, with free space between them. Returns where the block [`FAILS`] of `victim` lies in the file
+/// `medium` of the bench. The store is closed then, and no memory of a server or kernel has the content.
 fn filled(bench: &Bench, medium: &str) -> u64 {
     let mount = TreeMount::new(bench);
     for (name, seed, length) in [

@@ -4,7 +4,9 @@ use super::model::{File, Node, Tree, content};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use std::collections::BTreeMap;
-use tonearm_fs::{Allocate, Fs, FsError, New, ROOT_INO, Rename, SetAttr, SetXattr};
+use tonearm_fs::{
+    ACL_ACCESS, ACL_DEFAULT, Allocate, Fs, FsError, New, ROOT_INO, Rename, SetAttr, SetXattr,
+};
 
 /// Most bytes of a file.
 const SIZE_MAX: u64 = 160 << 10;
@@ -40,6 +42,8 @@ pub enum Step {
     SetXattr(u64, Vec<u8>, Vec<u8>, SetXattr),
     /// Removes an extended attribute.
     RemoveXattr(u64, Vec<u8>),
+    /// Sets a list of access control with these permissions, the default list or that of the file; or removes it.
+    SetAcl(u64, bool, Option<u32>),
     /// Opens a handle, or closes it.
     Handle(u64),
     /// Reads a file that has a handle, and compares.
@@ -114,8 +118,14 @@ impl Step {
             51 => Self::Own(ino, below(0o10_000) as u32, below(1000) as u32),
             52..54 => {
                 let hows = [SetXattr::Any, SetXattr::Create, SetXattr::Replace];
-                let value = vec![below(256) as u8; below(700) as usize];
-                Self::SetXattr(ino, name, value, hows[below(3) as usize])
+                let (byte, length) = (below(256), below(700));
+                let how = hows[below(3) as usize];
+                if name == NAMES[3] {
+                    // Each fourth one is removed.
+                    let permissions = (byte >= 64).then_some((byte as u32 * 3) & 0o777);
+                    return Self::SetAcl(ino, length % 2 == 0, permissions);
+                }
+                Self::SetXattr(ino, name, vec![byte as u8; length as usize], how)
             }
             54 => Self::RemoveXattr(ino, name),
             55..58 => Self::Handle(ino),
@@ -139,7 +149,8 @@ impl Step {
             | Self::Copy(_, (ino, _), _)
             | Self::Own(ino, ..)
             | Self::SetXattr(ino, ..)
-            | Self::RemoveXattr(ino, _) => vec![*ino],
+            | Self::RemoveXattr(ino, _)
+            | Self::SetAcl(ino, ..) => vec![*ino],
             Self::Handle(_) | Self::Read(_) | Self::Sync(_) => Vec::new(),
         }
     }
@@ -220,6 +231,11 @@ impl Step {
                 fs.set_xattr(*ino, name, value, *how).await.map(|()| None)
             }
             Self::RemoveXattr(ino, name) => fs.remove_xattr(*ino, name).await.map(|()| None),
+            Self::SetAcl(ino, is_default, permissions) => {
+                let value = permissions.map(acl);
+                let set = fs.set_acl(*ino, acl_name(*is_default), value.as_deref(), true);
+                set.await.map(|()| None)
+            }
             Self::Handle(_) | Self::Read(_) => Ok(None),
             Self::Sync(ino) => fs.sync(*ino).await.map(|()| None),
         };
@@ -330,6 +346,26 @@ impl Step {
             Self::Own(ino, mode, uid) => {
                 let file = tree.files.get_mut(ino).ok_or("NotFound")?;
                 file.owner = (*mode, *uid, uid + 1);
+                if let Some(list) = file.xattrs.get_mut(ACL_ACCESS) {
+                    *list = acl(mode & 0o777);
+                }
+                Ok(())
+            }
+            Self::SetAcl(ino, is_default, permissions) => {
+                let file = tree.files.get_mut(ino).ok_or("NotFound")?;
+                let is_directory = matches!(file.node, Node::Directory(..));
+                let is_link = matches!(file.node, Node::Link(_));
+                if is_link || *is_default && !is_directory && permissions.is_some() {
+                    return Err("Invalid");
+                }
+                let name = acl_name(*is_default);
+                match permissions {
+                    Some(permissions) => file.xattrs.insert(name.to_vec(), acl(*permissions)),
+                    None => file.xattrs.remove(name),
+                };
+                if let Some(permissions) = permissions.filter(|_| !is_default) {
+                    file.owner.0 = file.owner.0 & !0o777 | permissions;
+                }
                 Ok(())
             }
             Self::SetXattr(ino, name, value, how) => {
@@ -391,15 +427,55 @@ fn open_names(tree: &mut Tree, dir: u64) -> Result<(), &'static str> {
 fn add(tree: &mut Tree, dir: u64, name: &[u8], node: Node, mode: u32) -> Result<(), &'static str> {
     open_names(tree, dir)?;
     let ino = tree.next();
-    let made = file(node, mode, 1, tree, dir);
+    let mut made = file(node, mode, 1, tree, dir);
     let names = tree.names(dir)?;
     if names.contains_key(name) {
         return Err("Exists");
     }
     names.insert(name.to_vec(), ino);
+    inherit_acl(tree, dir, &mut made);
     tree.files.insert(ino, made);
     tree.next = ino + 1;
     Ok(())
+}
+
+fn acl_name(is_default: bool) -> &'static [u8] {
+    if is_default { ACL_DEFAULT } else { ACL_ACCESS }
+}
+
+/// A list that names user 7, with the permissions of a mode.
+fn acl(permissions: u32) -> Vec<u8> {
+    let digit = |shift: u32| (permissions >> shift) as u16 & 7;
+    let entries = [
+        (1, digit(6), !0),
+        (2, 7, 7),
+        (4, 5, !0),
+        (16, digit(3), !0),
+        (32, digit(0), !0),
+    ];
+    let mut bytes = vec![2, 0, 0, 0];
+    for (tag, permissions, id) in entries {
+        bytes.extend(u16::to_le_bytes(tag));
+        bytes.extend(u16::to_le_bytes(permissions));
+        bytes.extend(u32::to_le_bytes(id));
+    }
+    bytes
+}
+
+/// A new file in a directory with a default list.
+fn inherit_acl(tree: &Tree, dir: u64, made: &mut File) {
+    let default = tree.files[&dir].xattrs.get(ACL_DEFAULT);
+    let Some(default) = default.filter(|_| !matches!(made.node, Node::Link(_))) else {
+        return;
+    };
+    let has = |permissions: &u32| acl(*permissions) == *default;
+    let limit = (0..0o1000).find(has).expect("a list of this model");
+    made.owner.0 &= limit | !0o777;
+    made.xattrs
+        .insert(ACL_ACCESS.to_vec(), acl(made.owner.0 & 0o777));
+    if matches!(made.node, Node::Directory(..)) {
+        made.xattrs.insert(ACL_DEFAULT.to_vec(), default.clone());
+    }
 }
 
 fn take(tree: &mut Tree, dir: u64, name: &[u8], directory: bool) -> Result<(), &'static str> {
