@@ -241,6 +241,15 @@ impl Volume {
         Ok(self.engine.flush().await?)
     }
 
+    /// Waits until what was written so far survives the end of this process, on this volume and on all others. A power cut may take
+    /// it back.
+    ///
+    /// # Errors
+    /// When the log fails.
+    pub async fn written(&self) -> Result<(), DiskError> {
+        Ok(self.engine.wait_flushed().await?)
+    }
+
     /// Reads the range so that it is verified and the system's caches know it.
     ///
     /// # Errors

@@ -260,6 +260,16 @@ impl Engine {
         self.make_durable(lsn, FlushCause::Commit).await
     }
 
+    /// Waits until the log's device has completed the writes of all commits that are made by now. They survive the end of this
+    /// process then; a power cut may take them back.
+    ///
+    /// # Errors
+    /// When the log has failed.
+    pub async fn wait_flushed(&self) -> Result<(), EngineError> {
+        let waited = self.0.trail.wait_flushed(self.0.trail.appended()).await;
+        waited.map_err(|error| self.0.fail(error.into()))
+    }
+
     /// Waits until commit `lsn` is durable. The flush counts under `cause`.
     pub(crate) async fn make_durable(
         &self,

@@ -135,6 +135,8 @@ struct Inner {
     progress: Notify,
     /// Last durable commit; callers wait for the commit that they need.
     durable: Watermark,
+    /// Last commit whose write the device has completed.
+    flushed: Watermark,
     /// First ticket in the queue for log space. Later tickets wait here and do not look at each change.
     turn: Watermark,
     /// A caller began to wait for log space.
@@ -185,6 +187,7 @@ impl Trail {
             flush: Notify::new(rt),
             progress: Notify::new(rt),
             durable: Watermark::new(rt, log_end.0),
+            flushed: Watermark::new(rt, log_end.0),
             turn: Watermark::new(rt, 0),
             space_wanted: Notify::new(rt),
             bound: Notify::new(rt),
@@ -333,6 +336,23 @@ impl Trail {
         self.is_durable(lsn).map(|_| ())
     }
 
+    /// Waits until the device has completed the write of commit `lsn`. The commit survives the end of this process then; a power cut
+    /// may take it back.
+    ///
+    /// # Errors
+    /// When the log has failed before.
+    pub async fn wait_flushed(&self, lsn: Lsn) -> Result<(), TrailError> {
+        let reached = self.0.flushed.wait(lsn.0);
+        self.write_now();
+        reached.await;
+        let state = self.0.state.borrow();
+        if state.durability.flushed().lsn >= lsn {
+            return Ok(());
+        }
+        state.check_given_up()?;
+        state.failed.clone().map_or(Ok(()), Err)
+    }
+
     /// # Errors
     /// When it is not durable and the log has failed, or the store has.
     fn is_durable(&self, lsn: Lsn) -> Result<bool, TrailError> {
@@ -476,6 +496,7 @@ impl Trail {
         state.given_up.get_or_insert_with(|| reason.to_string());
         drop(state);
         self.0.durable.lift();
+        self.0.flushed.lift();
         self.0.turn.lift();
         self.0.progress.notify();
     }

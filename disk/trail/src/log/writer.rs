@@ -405,6 +405,7 @@ impl Trail {
             if state.durability.finish_write(id, fua) {
                 self.publish(state);
             }
+            self.0.flushed.raise(state.durability.flushed().lsn.0);
         }
         self.0.work.notify();
         self.0.flush.notify();
@@ -493,6 +494,7 @@ impl Trail {
         };
         self.0.state.borrow_mut().failed.get_or_insert(failure);
         self.0.durable.lift();
+        self.0.flushed.lift();
         self.0.turn.lift();
         self.0.work.notify();
         self.0.flush.notify();

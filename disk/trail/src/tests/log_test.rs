@@ -614,3 +614,32 @@ fn a_log_that_ends_makes_durable_what_is_written_and_writes_no_marker() {
         drop(waiting);
     });
 }
+
+/// A wait for the device's write ends without a flush, also for commits that linger, and with an error when the log has failed.
+#[test]
+fn a_commit_is_written_before_it_is_durable() {
+    let geometry = geometry(8, 16);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+        for block in 0..3 {
+            let lsn = append(&trail, vec![write(&pool, block, 1, 1)]).await;
+            trail.wait_flushed(lsn).await.unwrap();
+            assert!(trail.flushed() >= lsn);
+            assert_eq!(trail.durable(), Lsn(0));
+        }
+        assert_eq!(trail.stats().flushes, 0);
+        let lsn = append(&trail, vec![write(&pool, 9, 1, 1)]).await;
+        let waits = trail.clone();
+        let waiting = rt2.spawn(async move { waits.wait_flushed(lsn).await });
+        rt2.yield_now().await;
+        trail.give_up("a home has failed");
+        // It is known by then whether the write has ended.
+        let ended = waiting.await;
+        assert!(ended.is_err() || trail.flushed() >= lsn);
+        trail.stop();
+    });
+}
