@@ -25,6 +25,8 @@ pub(crate) enum Kind {
     File,
     Stream,
     Event,
+    /// An event of another process, whose descriptor does not block.
+    ForeignEvent,
 }
 
 /// The descriptor of an operation.
@@ -171,6 +173,11 @@ impl UringHandle {
         self.0.borrow_mut().add(fd, Kind::Stream)
     }
 
+    /// Adds the event of another process: an eventfd that does not block. A `Recv` of 8 bytes ends as for [`UringHandle::add_event`].
+    pub fn add_foreign_event(&self, fd: OwnedFd) -> DeviceId {
+        self.0.borrow_mut().add(fd, Kind::ForeignEvent)
+    }
+
     /// Adds an event that other threads raise. A `Recv` of 8 bytes ends once the event has been raised since the last
     /// such `Recv`, however often. The bytes have no meaning.
     ///
@@ -192,7 +199,7 @@ impl EventSender {
     ///
     /// # Errors
     /// No descriptor is left.
-    pub(crate) fn to(fd: &OwnedFd) -> io::Result<Self> {
+    pub fn to(fd: &OwnedFd) -> io::Result<Self> {
         Ok(Self(Arc::new(fd.try_clone()?)))
     }
 
@@ -206,7 +213,8 @@ impl EventSender {
         loop {
             match rustix::io::write(&*self.0, &one) {
                 Err(rustix::io::Errno::INTR) => {}
-                // The counter is never full: a write blocks only after 2^64 - 2 raises without a read.
+                // The counter is never full: a write blocks or fails only after 2^64 - 2 raises without a read, and the receiver
+                // wakes up then, too.
                 _ => return,
             }
         }

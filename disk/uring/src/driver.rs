@@ -184,7 +184,8 @@ impl UringDriver {
             Err(error) => self.finish(token, Err(error), Data::None),
             // Operations on a socket end when it is shut down; those on an event must be cancelled.
             Ok(false) => self.cancel(|operation| {
-                operation.request.device == device && operation.target.kind == Kind::Event
+                operation.request.device == device
+                    && matches!(operation.target.kind, Kind::Event | Kind::ForeignEvent)
             }),
         }
     }

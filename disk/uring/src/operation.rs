@@ -22,6 +22,8 @@ const ZERO_MODE: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
 /// How the operation is currently carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
+    /// Wait until a read would not fail with EAGAIN; then `Transfer`.
+    Poll,
     /// Move bytes between the request's memory and the descriptor.
     Transfer,
     /// fdatasync.
@@ -77,11 +79,12 @@ impl Operation {
             Op::Punch if !target.punch_refused => Stage::Punch,
             Op::Punch | Op::Zero if !target.zero_range_refused => Stage::ZeroRange,
             Op::Punch | Op::Zero => Stage::ZeroWrites,
+            _ if target.kind == Kind::ForeignEvent => Stage::Poll,
             _ => Stage::Transfer,
         };
         let empty = match stage {
             Stage::Sync => false,
-            Stage::Transfer => request.data.is_empty(),
+            Stage::Poll | Stage::Transfer => request.data.is_empty(),
             _ => request.len == 0,
         };
         if empty {
@@ -111,6 +114,7 @@ impl Operation {
             self.request.len.saturating_sub(self.moved),
         );
         let entry = match self.stage {
+            Stage::Poll => opcode::PollAdd::new(fd, libc::POLLIN as u32).build(),
             Stage::Transfer => self.transfer_entry(vectors),
             Stage::Sync => opcode::Fsync::new(fd)
                 .flags(types::FsyncFlags::DATASYNC)
@@ -195,7 +199,9 @@ impl Operation {
                 .flags(libc::MSG_WAITALL | libc::MSG_NOSIGNAL)
                 .build(),
             // An event is not a socket; -1 stands for the descriptor's own position.
-            (_, Kind::Event) => opcode::Read::new(fd, memory, len).offset(u64::MAX).build(),
+            (_, Kind::Event | Kind::ForeignEvent) => {
+                opcode::Read::new(fd, memory, len).offset(u64::MAX).build()
+            }
             (Op::RecvAll, _) => opcode::Recv::new(fd, memory, len)
                 .flags(libc::MSG_WAITALL)
                 .build(),
@@ -223,6 +229,10 @@ impl Operation {
         }
         let bytes = result as u64;
         match self.stage {
+            Stage::Poll => {
+                self.stage = Stage::Transfer;
+                Next::Again
+            }
             Stage::Sync | Stage::Punch | Stage::ZeroRange => Next::Done(Ok(0)),
             Stage::ZeroWrites => {
                 self.moved += bytes;
@@ -253,6 +263,11 @@ impl Operation {
     fn failed(&mut self, errno: i32) -> Next {
         match (errno, self.stage) {
             (libc::EINTR, _) => Next::Again,
+            // Another reader was faster.
+            (libc::EAGAIN, _) if self.target.kind == Kind::ForeignEvent => {
+                self.stage = Stage::Poll;
+                Next::Again
+            }
             (libc::EAGAIN, _) => {
                 self.force_worker = self.target.kind == Kind::File;
                 Next::Again
