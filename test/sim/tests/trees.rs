@@ -264,6 +264,23 @@ fn a_file_is_deleted_in_one_unit_in_either_way() {
     }
 }
 
+/// A file that loses its name to another one is free when the rename has ended.
+#[test]
+fn a_file_that_a_rename_replaces_is_freed() {
+    let image = store(Layout::Overwrite, SPACE);
+    image.run(1, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        for (name, blocks) in [(&b"old"[..], 10), (b"new", 3)] {
+            let ino = fs.make(ROOT_INO, name, FILE).await.unwrap().ino;
+            fill(&fs, ino, blocks).await;
+        }
+        let (from, to) = ((ROOT_INO, &b"new"[..]), (ROOT_INO, &b"old"[..]));
+        fs.rename(from, to, Rename::Replace).await.unwrap();
+        assert_eq!(sound(&disk).await.unwrap().blocks, 3);
+    });
+}
+
 /// An open file without a name is cut off in several units. It stays an orphan, is deleted with its handle, or else by the next
 /// opening; also when it has lost its name while it was being cut off.
 #[test]

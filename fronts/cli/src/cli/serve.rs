@@ -1,6 +1,7 @@
 //! `tonearm serve`, and what every server takes.
 
 use super::{ArchiveOptions, Members, MountArgs};
+use crate::serve::vhost::VhostUser;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -22,6 +23,10 @@ Examples:
         a power cut takes back at most the last 50 ms, although no client flushes
   tonearm serve disk.tonearm --mount /mnt
         and the store's file system beside them (see `tonearm mount --help`)
+  tonearm serve disk.tonearm --vhost-user vm.sock
+        a disk for a virtual machine, without a network protocol in between; with qemu:
+        -object memory-backend-memfd,id=mem,size=1G,share=on -numa node,memdev=mem
+        -chardev socket,id=disk,path=vm.sock,reconnect=1 -device vhost-user-blk-pci,chardev=disk
   tonearm serve disk.tonearm --metrics 127.0.0.1:9100
         Prometheus metrics at http://127.0.0.1:9100/metrics
 
@@ -37,6 +42,10 @@ pub struct Serve {
     /// TCP address and port to serve on (may be repeated); NBD's port is 10809
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Vec<String>,
+    /// Serve a volume to a virtual machine as a disk over its own memory (vhost-user-blk), on this socket (may be repeated).
+    /// The volume is main unless it is named
+    #[arg(long, value_name = "PATH[:VOLUME]")]
+    pub vhost_user: Vec<VhostUser>,
     /// Certificate chain of this server, PEM
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,

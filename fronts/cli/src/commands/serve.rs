@@ -13,6 +13,7 @@ use crate::serve::mailbox::{Mailbox, Message};
 use crate::serve::metrics::{Address, Responder};
 use crate::serve::mount::{self, MountPlan, Mountpoint};
 use crate::serve::socket_file::{self, SocketFile};
+use crate::serve::vhost::VhostUser;
 use crate::serve::{control_socket, uri};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -59,6 +60,10 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
         plan.options.read_only = true;
         plan.mount = plan.mount.map(MountPlan::read_only);
     }
+    for socket in &arguments.vhost_user {
+        socket.check()?;
+    }
+    plan.vhost = arguments.vhost_user;
     plan.listening = Some(listening);
     plan.command = arguments.run;
     serve(plan)
@@ -139,6 +144,7 @@ pub struct Plan {
     files: PathBuf,
     listening: Option<Listening>,
     mount: Option<MountPlan>,
+    vhost: Vec<VhostUser>,
     command: Option<String>,
 }
 
@@ -174,6 +180,7 @@ impl Plan {
             files: tonearm_store::files_socket(&path),
             listening: None,
             mount: None,
+            vhost: Vec::new(),
             command: None,
             path,
         })
@@ -282,6 +289,7 @@ fn tls_of(arguments: &Serve) -> anyhow::Result<Tls> {
 struct Running {
     _control: SocketFile,
     _files: Option<SocketFile>,
+    _vhost: Vec<SocketFile>,
     metrics: Option<Responder>,
     mount: Option<Session>,
     /// The server ends with its mount.
@@ -311,6 +319,8 @@ impl Running {
         let metrics = metrics
             .map(|address| Responder::start(&address, mailbox.clone()))
             .transpose()?;
+        let vhost = plan.vhost.iter().map(|socket| socket.start(mailbox));
+        let vhost = vhost.collect::<anyhow::Result<_>>()?;
         let mount = match (&plan.mount, mountpoint) {
             (Some(plan), Some(point)) => Some(plan.start(point, events.clone())?),
             _ => None,
@@ -318,6 +328,7 @@ impl Running {
         let mut running = Self {
             _control: control,
             _files: files,
+            _vhost: vhost,
             metrics,
             mount,
             ends_with_mount: plan.listening.is_none(),

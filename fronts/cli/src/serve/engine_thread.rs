@@ -24,6 +24,7 @@ use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, FileSystem, Occupant};
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::{report, size};
+use tonearm_vhost::Devices;
 
 /// How long clients may take for their last replies at the end.
 const GRACE: Nanos = Nanos::from_secs(10);
@@ -143,6 +144,7 @@ fn run_on(
     let serving = Serving {
         executor: executor.clone(),
         files: FileServer::new(rt, pool, &disk, &files),
+        devices: Devices::new(rt, pool, &executor.handle, &disk),
         disk,
         connections,
         archives,
@@ -251,6 +253,7 @@ struct Serving {
     disk: Disk,
     files: FileServer,
     connections: Connections,
+    devices: Devices,
     archives: Archives,
     mount: Option<FuseServer>,
     control: ControlHandler,
@@ -275,6 +278,7 @@ impl Serving {
                     Message::Ask(request, replies) => {
                         rt.spawn(self.control.clone().answer(request, replies));
                     }
+                    Message::Vhost(ask) => self.devices.answer(ask),
                     Message::Stop => break 'serving,
                 }
             }
@@ -293,6 +297,7 @@ impl Serving {
             report::note("programs that use files of the store did not end in time");
         }
         self.connections.shutdown(GRACE).await;
+        self.devices.shut_down().await;
         if let Some(mount) = &self.mount
             && !mount.shut_down(GRACE).await
         {

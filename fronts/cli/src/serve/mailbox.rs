@@ -16,6 +16,8 @@ pub enum Message {
     Files(OwnedFd),
     /// A request, and the channel for its answer.
     Ask(Request, Sender<Event>),
+    /// A virtual machine's ring is to start or stop.
+    Vhost(tonearm_vhost::Ask),
     /// End connections and close the store.
     Stop,
 }

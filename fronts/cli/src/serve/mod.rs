@@ -4,6 +4,7 @@
 //! nbd accept/handshake threads --+
 //! control threads, files thread -+--> mailbox --> engine thread: ring, store, connections
 //! metrics thread ----------------+            |
+//! vhost-user threads ------------+            |
 //! threads of the mount --> queue of requests -+
 //! main thread: signals, --run, the order of start and stop
 //! ```
@@ -23,3 +24,4 @@ pub mod metrics;
 pub mod mount;
 pub mod socket_file;
 pub mod uri;
+pub mod vhost;

@@ -42,4 +42,5 @@ mod sessions;
 mod shutdown;
 mod traces;
 mod two_names;
+mod vhost_user;
 mod volume_images;

@@ -1,0 +1,225 @@
+//! Carries out one request on a volume (virtio 1.2, 5.2.6).
+
+use crate::chain::{Chain, Malformed};
+use crate::shape::{PAYLOAD_BYTES_MAX, RANGES_MAX, SECTOR_BYTES};
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_disk::{Piece, Volume};
+use tonearm_rt::Semaphore;
+use vm_memory::GuestMemoryMmap;
+
+/// Bytes before the data: kind, reserved, sector.
+const HEADER_BYTES: u64 = 16;
+
+/// Bytes of one range of a discard or write of zeroes: sector, sectors, flags.
+const RANGE_BYTES: u64 = 16;
+
+/// The flag of a range by which a write of zeroes may give space back.
+const UNMAP: u32 = 1;
+
+/// Kinds of requests.
+mod kind {
+    pub const READ: u32 = 0;
+    pub const WRITE: u32 = 1;
+    pub const FLUSH: u32 = 4;
+    pub const IDENTIFY: u32 = 8;
+    pub const DISCARD: u32 = 11;
+    pub const WRITE_ZEROES: u32 = 13;
+}
+
+/// How a request ended, as its last byte says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Status {
+    Done,
+    Failed,
+    Unsupported,
+}
+
+impl Status {
+    /// The byte.
+    pub fn byte(self) -> u8 {
+        match self {
+            Status::Done => 0,
+            Status::Failed => 1,
+            Status::Unsupported => 2,
+        }
+    }
+}
+
+/// What requests of a ring need.
+pub(crate) struct Executor {
+    pub volume: Volume,
+    pub memory: GuestMemoryMmap,
+    pub pool: BufPool,
+    /// Memory for data that is read.
+    pub budget: Semaphore,
+    /// The guest sends no flushes, so each change is durable when it ends.
+    pub write_through: bool,
+    pub serial: [u8; 20],
+}
+
+impl Executor {
+    /// Carries `chain` out. Its status, and how many bytes of the writable parts are written, without that of the status.
+    ///
+    /// # Errors
+    /// When the chain breaks a rule. It may be carried out or not then.
+    pub async fn execute(&self, chain: &Chain) -> Result<(Status, u64), Malformed> {
+        let (readable, writable) = (chain.readable.bytes(), chain.writable.bytes());
+        if readable < HEADER_BYTES || writable == 0 {
+            return Err(Malformed::Short { readable, writable });
+        }
+        let mut header = [0; HEADER_BYTES as usize];
+        chain.readable.copy_to(&self.memory, 0, &mut header)?;
+        let kind = u32::from_le_bytes(part(&header, 0));
+        let sector = u64::from_le_bytes(part(&header, 8));
+        let (sent, room) = (readable - HEADER_BYTES, writable - 1);
+        let status = match kind {
+            kind::READ => return self.read(chain, sector, room).await,
+            kind::WRITE => self.write(chain, sector, sent).await?,
+            kind::FLUSH => Status::of(self.volume.flush().await),
+            kind::IDENTIFY if room >= self.serial.len() as u64 => {
+                chain.writable.copy_from(&self.memory, 0, &self.serial)?;
+                return Ok((Status::Done, self.serial.len() as u64));
+            }
+            kind::DISCARD | kind::WRITE_ZEROES => self.clear(chain, kind, sent).await?,
+            _ => Status::Unsupported,
+        };
+        Ok((status, 0))
+    }
+
+    async fn read(
+        &self,
+        chain: &Chain,
+        sector: u64,
+        bytes: u64,
+    ) -> Result<(Status, u64), Malformed> {
+        let Some(offset) = place(sector, bytes) else {
+            return Ok((Status::Failed, 0));
+        };
+        let _memory = self.budget.acquire(bytes).await;
+        let Ok(pieces) = self.volume.read(offset, bytes).await else {
+            return Ok((Status::Failed, 0));
+        };
+        let mut at = 0;
+        for piece in &pieces {
+            at = self.put(chain, at, piece)?;
+        }
+        Ok((Status::Done, bytes))
+    }
+
+    /// Copies a piece to the guest. Returns the place behind it.
+    fn put(&self, chain: &Chain, at: u64, piece: &Piece) -> Result<u64, Malformed> {
+        let mut at = at;
+        let mut copy = |data: &[u8]| {
+            chain.writable.copy_from(&self.memory, at, data)?;
+            at += data.len() as u64;
+            Ok(())
+        };
+        match piece {
+            Piece::Data(data) => copy(data)?,
+            Piece::Zero(bytes) => {
+                let zeroes = [0; 4096];
+                let mut left = *bytes;
+                while left > 0 {
+                    let now = left.min(zeroes.len());
+                    copy(&zeroes[..now])?;
+                    left -= now;
+                }
+            }
+        }
+        Ok(at)
+    }
+
+    async fn write(&self, chain: &Chain, sector: u64, bytes: u64) -> Result<Status, Malformed> {
+        let Some(offset) = place(sector, bytes) else {
+            return Ok(Status::Failed);
+        };
+        let Ok(memory) = self.volume.reserve(bytes).await else {
+            return Ok(Status::Failed);
+        };
+        // The checksums are over this copy, whatever the guest does with its own.
+        let mut data = self.pool.alloc(bytes as usize);
+        chain
+            .readable
+            .copy_to(&self.memory, HEADER_BYTES, &mut data)?;
+        data.attach(Rc::new(memory));
+        let written = self.volume.write(offset, data.share(), self.write_through);
+        match written.await {
+            Ok(()) => Ok(self.kept().await),
+            Err(_) => Ok(Status::Failed),
+        }
+    }
+
+    /// Ends a change. The guest must not notice the death of this process, so what it has been told of must survive that.
+    async fn kept(&self) -> Status {
+        match self.write_through {
+            // It is durable.
+            true => Status::Done,
+            false => Status::of(self.volume.written().await),
+        }
+    }
+
+    /// Discards ranges, or writes zeroes. Each range is one commit.
+    async fn clear(&self, chain: &Chain, kind: u32, bytes: u64) -> Result<Status, Malformed> {
+        let count = bytes / RANGE_BYTES;
+        if count == 0 || !bytes.is_multiple_of(RANGE_BYTES) || count > u64::from(RANGES_MAX) {
+            return Ok(Status::Failed);
+        }
+        let mut ranges = vec![0; bytes as usize];
+        chain
+            .readable
+            .copy_to(&self.memory, HEADER_BYTES, &mut ranges)?;
+        for range in ranges.chunks_exact(RANGE_BYTES as usize) {
+            let sector = u64::from_le_bytes(part(range, 0));
+            let sectors = u64::from(u32::from_le_bytes(part(range, 8)));
+            let flags = u32::from_le_bytes(part(range, 12));
+            let length = sectors * SECTOR_BYTES;
+            let known = if kind == kind::DISCARD { 0 } else { UNMAP };
+            if flags & !known != 0 {
+                return Ok(Status::Unsupported);
+            }
+            let end = sector.checked_mul(SECTOR_BYTES);
+            let end = end.and_then(|offset| offset.checked_add(length));
+            let Some(offset) = end.map(|end| end - length) else {
+                return Ok(Status::Failed);
+            };
+            let durable = self.write_through;
+            let done = match kind {
+                kind::DISCARD => self.volume.trim(offset, length, durable).await,
+                _ => {
+                    let keep_space = flags & UNMAP == 0;
+                    self.volume
+                        .write_zeroes(offset, length, keep_space, durable)
+                        .await
+                }
+            };
+            if done.is_err() {
+                return Ok(Status::Failed);
+            }
+        }
+        Ok(self.kept().await)
+    }
+}
+
+impl Status {
+    fn of<T, E>(result: Result<T, E>) -> Self {
+        match result {
+            Ok(_) => Status::Done,
+            Err(_) => Status::Failed,
+        }
+    }
+}
+
+/// The first byte of `bytes` bytes at `sector`. `None` for data that is no data of this protocol, or too much.
+fn place(sector: u64, bytes: u64) -> Option<u64> {
+    let fits = bytes > 0 && bytes <= PAYLOAD_BYTES_MAX && bytes.is_multiple_of(SECTOR_BYTES);
+    let offset = sector.checked_mul(SECTOR_BYTES).filter(|_| fits)?;
+    offset.checked_add(bytes).map(|end| end - bytes)
+}
+
+/// `N` bytes from `at` on.
+fn part<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    bytes[at..at + N]
+        .try_into()
+        .expect("the range has the length of the array")
+}
