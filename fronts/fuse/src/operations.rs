@@ -132,17 +132,17 @@ pub(crate) async fn perform(
         }
         Operation::Unlink { dir, name } => {
             fs.unlink(dir, &name).await?;
-            fs.disk().write_now();
+            written(fs).await?;
             Ok(Answer::Done)
         }
         Operation::RemoveDir { dir, name } => {
             fs.remove_dir(dir, &name).await?;
-            fs.disk().write_now();
+            written(fs).await?;
             Ok(Answer::Done)
         }
         Operation::Rename { from, to, how } => {
             fs.rename((from.0, &from.1), (to.0, &to.1), how).await?;
-            fs.disk().write_now();
+            written(fs).await?;
             if matches!(place, Place::Unit(_)) {
                 // The kernel moves what it keeps of the name, also for processes that are not of the unit.
                 let old = (how == Rename::Exchange).then_some(from);
@@ -467,4 +467,11 @@ async fn list_with_attrs(
             return Ok(Answer::Done);
         }
     }
+}
+
+/// Waits until what was changed so far survives the end of this process. A name that is gone says to programs that other changes are
+/// complete: SQLite deletes its rollback journal to commit.
+async fn written(fs: &Fs) -> Result<(), FsError> {
+    let written = fs.disk().engine().wait_flushed().await;
+    written.map_err(|error| FsError::Disk(error.into()))
 }
