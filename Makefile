@@ -13,6 +13,8 @@
 #   make crash    SECONDS=60 SEED=1: power cuts and drive faults in the simulator
 #   make fs-conformance    all suites for the mounted file system, as root: pjdfstest, a million operations of fsx, stress-ng,
 #                 dbench, a directory of a million entries. It takes an hour and prints counts; `make test` runs a share.
+#   make guest    virtual machines with a real kernel, 20 rounds of each kind of power cut and kill; `make test` runs a share.
+#                 It takes an hour and a half. ROUNDS=3 makes it shorter.
 #   make deps     check for the programs that the tests need; as root on Debian, install them
 
 CARGO ?= cargo
@@ -23,9 +25,11 @@ POINTS ?= 100000
 CRASH_SECONDS ?= 60
 # Seconds for which `make test` fuzzes each of ten targets.
 FUZZ_SECONDS ?= 48
+# Rounds of each test of `make guest`.
+ROUNDS ?= 20
 BENCH ?=
 
-.PHONY: run test bench bench-sqlite bench-mount fuzz crash deps run-deps build fmt lint tidy check unit lab-check lab-docs crash-test e2e fs-conformance clean
+.PHONY: run test bench bench-sqlite bench-mount fuzz crash deps run-deps build fmt lint tidy check unit lab-check lab-docs crash-test e2e fs-conformance guest guest-share clean
 
 run: run-deps
 	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
@@ -66,6 +70,15 @@ lab-docs:
 e2e:
 	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
 	$(CARGO) test --release --locked --workspace --test e2e
+
+# Two at a time, because each test has a guest and a server.
+guest-share: deps
+	scripts/guest.sh
+	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
+	$(CARGO) test --release --locked --workspace --test guest -- --test-threads=2 $(GUEST_ARGUMENTS)
+
+guest:
+	TONEARM_KILL_ROUNDS=$(ROUNDS) $(MAKE) guest-share GUEST_ARGUMENTS="--include-ignored --nocapture"
 
 # One after the other, because each measures or loads the machine.
 fs-conformance: deps

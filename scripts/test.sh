@@ -33,6 +33,7 @@ stage "planted faults" scripts/mutants.sh --quick --share auto/16
 stage "power cuts" run_make crash SECONDS="$crash_seconds"
 stage fuzz run_make fuzz SECONDS="$seconds"
 stage "end to end" run_make e2e
+stage guests run_make guest-share
 
 printf '\n'
 printf '  %s\n' "${summary[@]}"

@@ -5,6 +5,7 @@
 //! cannot run prints a line that says so, and fails where `CI=true`.
 
 mod bench;
+pub mod guest;
 pub mod mount;
 pub mod nbd;
 mod postgres;

@@ -47,6 +47,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("stress-ng", "stress-ng"),
     ("dbench", "dbench"),
     ("tar", "tar"),
+    ("qemu-system-x86_64", "qemu-system-x86"),
+    ("strip", "binutils"),
 ];
 
 /// Fails with the name of the package when a program is missing.
