@@ -78,7 +78,7 @@ guest-share: deps
 	$(CARGO) test --release --locked --workspace --test guest -- --test-threads=2 $(GUEST_ARGUMENTS)
 
 guest:
-	TONEARM_KILL_ROUNDS=$(ROUNDS) $(MAKE) guest-share GUEST_ARGUMENTS="--include-ignored --nocapture"
+	TONEARM_KILL_ROUNDS=$(ROUNDS) $(MAKE) guest-share GUEST_ARGUMENTS="--nocapture"
 
 # One after the other, because each measures or loads the machine.
 fs-conformance: deps

@@ -1,6 +1,7 @@
 //! The command line: what can be asked, and the texts that teach it.
 
 mod archive;
+mod attach;
 mod checkpoint;
 mod exec;
 mod files;
@@ -15,6 +16,7 @@ mod wait;
 pub use self::archive::{
     Archive, ArchiveAction, ArchiveOptions, History, Identities, Mark, Restore, RestoreTarget,
 };
+pub use self::attach::{Attach, AttachArgs, Detach, Devices};
 pub use self::checkpoint::Checkpoint;
 pub use self::exec::Exec;
 pub use self::files::{
@@ -89,6 +91,12 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Mount the file system of a store
     Mount(Box<Mount>),
+    /// Make a volume a block device of this kernel, such as /dev/nbd0
+    Attach(Box<Attach>),
+    /// End such a device
+    Detach(Detach),
+    /// List such devices
+    Devices(Devices),
     /// Run a command on a mounted store whose changes happen at once or not at all
     Exec(Exec),
     /// Make, list, delete, resize or protect volumes

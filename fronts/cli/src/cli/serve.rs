@@ -1,6 +1,6 @@
 //! `tonearm serve`, and what every server takes.
 
-use super::{ArchiveOptions, Members, MountArgs};
+use super::{ArchiveOptions, AttachArgs, Members, MountArgs};
 use crate::serve::vhost::VhostUser;
 use clap::{Args, ValueEnum};
 use std::path::PathBuf;
@@ -70,6 +70,12 @@ pub struct Serve {
     /// Options of the mount.
     #[command(flatten)]
     pub mount_args: MountArgs,
+    /// Make a volume a block device of this kernel, too (may be repeated; see `tonearm attach --help`)
+    #[arg(long, value_name = "VOLUME")]
+    pub attach: Vec<String>,
+    /// How devices are made.
+    #[command(flatten)]
+    pub attach_args: AttachArgs,
     /// How the store is kept.
     #[command(flatten)]
     pub hosting: Hosting,

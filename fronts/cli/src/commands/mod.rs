@@ -1,6 +1,7 @@
 //! One file for each command.
 
 mod archive;
+mod attach;
 mod bench;
 mod check;
 mod checkpoint;
@@ -40,6 +41,9 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Create(arguments) => create::run(arguments),
         Command::Serve(arguments) => serve::run(*arguments),
         Command::Mount(arguments) => mount::run(*arguments),
+        Command::Attach(arguments) => attach::run(*arguments),
+        Command::Detach(arguments) => attach::detach(&arguments),
+        Command::Devices(arguments) => attach::list(&arguments),
         Command::Exec(arguments) => exec::run(&arguments),
         Command::Volume(arguments) => volume::run(arguments),
         Command::Files(arguments) => files::run(arguments),

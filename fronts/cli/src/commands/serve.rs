@@ -7,6 +7,7 @@
 use crate::cli::{Hosting, Members, Serve, TlsMode};
 use crate::opening;
 use crate::serve::archive::ArchivePlan;
+use crate::serve::attach::{AttachPlan, Attached};
 use crate::serve::control_handler::Front;
 use crate::serve::engine_thread::{self, Event, Setup};
 use crate::serve::mailbox::{Mailbox, Message};
@@ -25,6 +26,7 @@ use std::process::{Child, Command, ExitCode};
 use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
+use tonearm_attach::AttachError;
 use tonearm_base::Nanos;
 use tonearm_disk::OpenOptions;
 use tonearm_fuse::Session;
@@ -64,6 +66,10 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
         socket.check()?;
     }
     plan.vhost = arguments.vhost_user;
+    if !arguments.attach.is_empty() {
+        let attach = AttachPlan::of(&arguments.path, arguments.attach, &arguments.attach_args);
+        plan.attach = Some(attach?);
+    }
     plan.listening = Some(listening);
     plan.command = arguments.run;
     serve(plan)
@@ -89,6 +95,7 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
         front: front.clone(),
         archive: plan.archive.take(),
         mounts: plan.mount.is_some(),
+        attaches: plan.attach.is_some(),
     };
     let engine = engine_thread::start(setup, sender.clone())?;
     let (mailbox, mountpoint) = match events.recv()? {
@@ -99,7 +106,7 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
         }
         // Recovery may be interrupted at any point: the next one does it all again.
         Event::Signal(signal) => std::process::exit(128 + signal),
-        Event::Asked | Event::Child(_) | Event::Unmounted(_) => {
+        Event::Asked | Event::Child(_) | Event::Unmounted(_) | Event::Detached(..) => {
             unreachable!("nothing runs yet that could say so")
         }
     };
@@ -120,6 +127,12 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
         .as_mut()
         .ok()
         .and_then(|running| running.mount.take());
+    let devices = started
+        .as_mut()
+        .map(|running| std::mem::take(&mut running.attached));
+    for device in devices.unwrap_or_default() {
+        device.end();
+    }
     let ended = stop(server, session, &mailbox, &events, ended);
     // The thread has sent its last event, and only unwinds its stack now.
     let _ = engine.join();
@@ -145,6 +158,7 @@ pub struct Plan {
     listening: Option<Listening>,
     mount: Option<MountPlan>,
     vhost: Vec<VhostUser>,
+    attach: Option<AttachPlan>,
     command: Option<String>,
 }
 
@@ -181,6 +195,7 @@ impl Plan {
             listening: None,
             mount: None,
             vhost: Vec::new(),
+            attach: None,
             command: None,
             path,
         })
@@ -191,6 +206,12 @@ impl Plan {
         self.options.read_only |= mount.is_read_only();
         self.options.max_delay = self.options.max_delay.or(Some(nanos(max_delay)));
         self.mount = Some(mount);
+        self
+    }
+
+    /// Makes volumes devices of this kernel, too.
+    pub fn with_devices(mut self, attach: AttachPlan) -> Self {
+        self.attach = Some(attach);
         self
     }
 }
@@ -292,8 +313,9 @@ struct Running {
     _vhost: Vec<SocketFile>,
     metrics: Option<Responder>,
     mount: Option<Session>,
-    /// The server ends with its mount.
-    ends_with_mount: bool,
+    attached: Vec<Attached>,
+    /// The server ends with its mount or its last device.
+    serves_nothing_else: bool,
     child: Option<ChildProcess>,
 }
 
@@ -331,7 +353,8 @@ impl Running {
             _vhost: vhost,
             metrics,
             mount,
-            ends_with_mount: plan.listening.is_none(),
+            attached: Vec::new(),
+            serves_nothing_else: plan.listening.is_none(),
             child: None,
         };
         if let Err(error) = running.show(plan, catalog, front, mailbox, events) {
@@ -350,6 +373,7 @@ impl Running {
         mailbox: &Mailbox,
         events: Sender<Event>,
     ) -> anyhow::Result<()> {
+        let exports = catalog.clone();
         let mut addresses = Vec::new();
         let mut requires_tls = false;
         if let Some(listening) = plan.listening {
@@ -363,6 +387,15 @@ impl Running {
             Some(mount) if addresses.is_empty() => report::line(mount.mounted())?,
             Some(mount) => report::note(mount.mounted()),
             None => {}
+        }
+        if let Some(plan) = &plan.attach {
+            self.attached = plan.start(mailbox, &exports, &events)?;
+        }
+        for device in &self.attached {
+            match addresses.is_empty() {
+                true => report::line(device.line())?,
+                false => report::note(device.line()),
+            }
         }
         if let Some(metrics) = &self.metrics {
             report::note(format_args!("metrics at {}", metrics.url));
@@ -391,7 +424,13 @@ impl Running {
                 },
                 Ok(Event::Unmounted(result)) => {
                     let code = self.after_mount(result);
-                    if self.ends_with_mount {
+                    if self.serves_nothing_else {
+                        return (code, None);
+                    }
+                }
+                Ok(Event::Detached(index, result)) => {
+                    let code = self.after_device(index, result);
+                    if self.serves_nothing_else && self.attached.is_empty() {
                         return (code, None);
                     }
                 }
@@ -409,7 +448,7 @@ impl Running {
                 if let Some(session) = session {
                     session.join();
                 }
-                if !self.ends_with_mount {
+                if !self.serves_nothing_else {
                     report::note("the file system was unmounted; volumes are still served");
                 }
                 0
@@ -417,6 +456,28 @@ impl Running {
             Err(error) => {
                 report::note(format_args!("the mount has failed: {error}"));
                 mount::end(session);
+                1
+            }
+        }
+    }
+
+    /// Forgets a device that has ended. Returns the exit code of a server that ends with it.
+    fn after_device(&mut self, index: u32, result: Result<(), AttachError>) -> u8 {
+        let at = self
+            .attached
+            .iter()
+            .position(|device| device.index() == index);
+        let Some(device) = at.map(|at| self.attached.swap_remove(at)) else {
+            return 0;
+        };
+        let path = device.path();
+        match result {
+            Ok(()) => {
+                report::note(format_args!("{} was detached", path.display()));
+                0
+            }
+            Err(error) => {
+                report::note(format_args!("{} cannot be kept: {error}", path.display()));
                 1
             }
         }

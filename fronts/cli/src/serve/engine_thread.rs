@@ -5,6 +5,7 @@
 //! ```
 
 use super::archive::{ArchivePlan, Archives};
+use super::attach::Survivor;
 use super::control_handler::{ControlHandler, Front};
 use super::mailbox::{Mailbox, Message};
 use super::mount::Mountpoint;
@@ -16,9 +17,9 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use tonearm_base::Nanos;
-use tonearm_disk::{Disk, OpenOptions};
+use tonearm_disk::{Disk, OpenOptions, Volume};
 use tonearm_fuse::{FuseServer, Requests};
-use tonearm_nbd::transmission::{Connections, TransmissionOptions};
+use tonearm_nbd::transmission::{Connections, Target, TransmissionOptions};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, FileSystem, Occupant};
@@ -45,6 +46,8 @@ pub struct Setup {
     pub archive: Option<ArchivePlan>,
     /// The file system is to be mounted.
     pub mounts: bool,
+    /// Volumes are to be devices of this kernel.
+    pub attaches: bool,
 }
 
 /// An event for the main thread.
@@ -55,6 +58,8 @@ pub enum Event {
     Ended(anyhow::Result<()>),
     /// The mount has ended.
     Unmounted(std::io::Result<()>),
+    /// The device with this number has ended, or could not be kept.
+    Detached(u32, Result<(), tonearm_attach::AttachError>),
     /// A signal has come.
     Signal(i32),
     /// A client of the control socket has asked for the end.
@@ -84,6 +89,11 @@ pub fn start(setup: Setup, events: Sender<Event>) -> std::io::Result<JoinHandle<
 }
 
 fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
+    if setup.attaches {
+        // The kernel may write to a device of ours to get memory, and must not wait for that because this thread needs some.
+        // Without CAP_SYS_RESOURCE it is refused, and so is the device.
+        let _ = rustix::process::configure_io_flusher_behavior(true);
+    }
     if !setup.mounts {
         return run_on(setup, events, Executor::new()?, None);
     }
@@ -271,7 +281,8 @@ impl Serving {
             // A sender rings after it has sent, so no message is missed between this loop and the wait.
             while let Ok(message) = messages.try_recv() {
                 match message {
-                    Message::Connection(accepted) => self.serve(accepted),
+                    Message::Connection(accepted) => self.serve(accepted, |volume| volume),
+                    Message::Attach(accepted) => self.serve(accepted, Survivor),
                     Message::Files(socket) => {
                         self.files.accept(self.executor.handle.add_stream(socket));
                     }
@@ -316,14 +327,14 @@ impl Serving {
         Ok(closed?)
     }
 
-    fn serve(&self, accepted: tonearm_nbd::Accepted) {
+    fn serve<T: Target>(&self, accepted: tonearm_nbd::Accepted, target: impl FnOnce(Volume) -> T) {
         let tonearm_nbd::Accepted { socket, client } = accepted;
         // The volume may have been deleted since the handshake: the client sees the end of its connection.
         if let Ok(volume) = self.disk.volume(&client.export)
             && volume.kind() == tonearm_disk::VolumeKind::Plain
         {
             let stream = self.executor.handle.add_stream(socket);
-            self.connections.add(stream, client, volume);
+            self.connections.add(stream, client, target(volume));
         }
     }
 }

@@ -12,6 +12,8 @@ const CAPACITY: usize = 256;
 pub enum Message {
     /// A connection whose handshake is over.
     Connection(tonearm_nbd::Accepted),
+    /// The same, of this kernel: its client goes on when this server is killed.
+    Attach(tonearm_nbd::Accepted),
     /// A program that wants a session with the files.
     Files(OwnedFd),
     /// A request, and the channel for its answer.

@@ -5,6 +5,7 @@
 //! control threads, files thread -+--> mailbox --> engine thread: ring, store, connections
 //! metrics thread ----------------+            |
 //! vhost-user threads ------------+            |
+//! threads of devices of the kernel -+
 //! threads of the mount --> queue of requests -+
 //! main thread: signals, --run, the order of start and stop
 //! ```
@@ -16,6 +17,7 @@
 //!    server that has ended.
 
 pub mod archive;
+pub mod attach;
 pub mod control_handler;
 pub mod control_socket;
 pub mod engine_thread;

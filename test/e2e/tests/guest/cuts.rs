@@ -183,13 +183,11 @@ fn ext4_by_nbd_survives() {
 }
 
 #[test]
-#[ignore = "`make guest` runs it; `make test` has a share"]
 fn xfs_by_nbd_survives() {
     survives(Way::Nbd, "xfs");
 }
 
 #[test]
-#[ignore = "`make guest` runs it; `make test` has a share"]
 fn btrfs_by_nbd_survives() {
     survives(Way::Nbd, "btrfs");
 }

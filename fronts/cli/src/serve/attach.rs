@@ -1,0 +1,385 @@
+//! Volumes that the kernel has as block devices.
+//!
+//! ```text
+//! kernel's NBD client <-- socket pair --> connection of the engine
+//!         ^                                   | its end: the thread makes another pair
+//!         +---- netlink: connect, reconnect <-+
+//! ```
+
+use super::engine_thread::Event;
+use super::mailbox::{Mailbox, Message};
+use crate::cli::AttachArgs;
+use crate::control::{Answer, Event as Reply, Request};
+use anyhow::{Context, bail};
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::Sender;
+use std::time::{Duration, Instant};
+use tonearm_attach::{AttachError, Device, Identity, Kernel, Shape, devices, load_module};
+use tonearm_base::Slice;
+use tonearm_disk::{Piece, Volume};
+use tonearm_nbd::proto::{Negotiated, transmission_flags};
+use tonearm_nbd::transmission::{Target, TargetError};
+use tonearm_nbd::{Accepted, Catalog, Client, Export};
+use tonearm_rt::Permit;
+use tonearm_terminal::report;
+
+/// How often a dead socket of the kernel is looked for, and for how long. The kernel notices one within milliseconds.
+const LOOK: Duration = Duration::from_millis(50);
+const LOOK_MAX: Duration = Duration::from_secs(30);
+
+/// How long a device that has lost its socket may take to go, before it is given another one.
+const GOING: Duration = Duration::from_millis(300);
+
+/// Volumes that are to be attached.
+#[derive(Clone)]
+pub struct AttachPlan {
+    /// The store, as devices show it.
+    store: PathBuf,
+    volumes: Vec<String>,
+    arguments: AttachArgs,
+}
+
+/// A device that this server serves.
+pub struct Attached {
+    link: Arc<Link>,
+    device: Device,
+}
+
+/// What makes sockets for a device.
+struct Link {
+    identity: Identity,
+    shape: Shape,
+    export: Export,
+    mailbox: Mailbox,
+    /// The server is about to end.
+    ending: AtomicBool,
+}
+
+impl AttachPlan {
+    /// A plan for volumes of the store at `store`.
+    ///
+    /// # Errors
+    /// When the path cannot be made absolute.
+    pub fn of(store: &Path, volumes: Vec<String>, arguments: &AttachArgs) -> anyhow::Result<Self> {
+        Ok(Self {
+            store: std::path::absolute(store)?,
+            volumes,
+            arguments: arguments.clone(),
+        })
+    }
+
+    /// Attaches all volumes, and returns their devices with the lines that say so. The end of a device is an event.
+    ///
+    /// # Errors
+    /// When there is no such volume, or the kernel refuses.
+    pub fn start(
+        &self,
+        mailbox: &Mailbox,
+        catalog: &Catalog,
+        events: &Sender<Event>,
+    ) -> anyhow::Result<Vec<Attached>> {
+        load_module();
+        let store = uuid(mailbox)?;
+        let mut attached = Vec::new();
+        for volume in &self.volumes {
+            let link = Arc::new(self.link(store.clone(), volume, mailbox, catalog)?);
+            let (device, end) = link.establish()?;
+            let (kept, events) = (link.clone(), events.clone());
+            let index = device.index;
+            std::thread::Builder::new()
+                .name("attach".into())
+                .spawn(move || {
+                    let result = kept.keep(index, end);
+                    // The main thread may have ended meanwhile.
+                    let _ = events.send(Event::Detached(index, result));
+                })?;
+            attached.push(Attached { link, device });
+        }
+        Ok(attached)
+    }
+
+    fn link(
+        &self,
+        store: String,
+        volume: &str,
+        mailbox: &Mailbox,
+        catalog: &Catalog,
+    ) -> anyhow::Result<Link> {
+        let exports = catalog.snapshot();
+        let export = exports.resolve(volume).with_context(|| {
+            let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
+            format!(
+                "there is no volume {volume}; there are: {}",
+                names.join(", ")
+            )
+        })?;
+        let sector = self.arguments.sector_size;
+        if !export.size_bytes.is_multiple_of(sector.into()) {
+            bail!(
+                "volume {volume} is no multiple of {sector} bytes; attach it with --sector-size 512"
+            );
+        }
+        Ok(Link {
+            identity: Identity {
+                store,
+                volume: export.name.clone(),
+                path: self.store.clone(),
+            },
+            shape: Shape {
+                size_bytes: export.size_bytes,
+                block_bytes: sector,
+                flags: transmission_flags(export.read_only, false),
+                patience: self.arguments.patience,
+            },
+            export: export.clone(),
+            mailbox: mailbox.clone(),
+            ending: AtomicBool::new(false),
+        })
+    }
+}
+
+/// Identity of the served store.
+fn uuid(mailbox: &Mailbox) -> anyhow::Result<String> {
+    for event in mailbox.ask(Request::Info) {
+        match event {
+            Reply::Done(answer) => {
+                if let Answer::Info(info) = answer {
+                    return Ok(info.store);
+                }
+            }
+            Reply::Failed(why) => bail!(why),
+            Reply::Progress { .. } => {}
+        }
+    }
+    bail!("the server is shutting down")
+}
+
+impl Link {
+    /// Takes over the device that an earlier server has left, or makes one. Returns it with an end of its socket to watch.
+    fn establish(&self) -> Result<(Device, OwnedFd), AttachError> {
+        let kernel = Kernel::new()?;
+        let began = Instant::now();
+        while let Some(device) = self.find()? {
+            if let Some(end) = self.reconnect(&kernel, &device)? {
+                return Ok((device, end));
+            }
+            if began.elapsed() > LOOK_MAX {
+                return Err(AttachError::Served(device.path()));
+            }
+            std::thread::sleep(LOOK);
+        }
+        let (theirs, end) = self.pair()?;
+        let index = kernel.connect(theirs.as_fd(), self.shape, &self.identity)?;
+        let device = self.find()?;
+        let device = device.filter(|device| device.index == index);
+        Ok((device.ok_or(AttachError::OldKernel)?, end))
+    }
+
+    /// The device of this volume.
+    fn find(&self) -> Result<Option<Device>, AttachError> {
+        let mut found = devices()?.into_iter();
+        Ok(found.find(|device| device.identity.is_same(&self.identity)))
+    }
+
+    /// Gives the device another socket; none when it still has one that lives.
+    fn reconnect(&self, kernel: &Kernel, device: &Device) -> Result<Option<OwnedFd>, AttachError> {
+        let (theirs, end) = self.pair()?;
+        kernel.reconnect(device, theirs.as_fd(), self.shape)?;
+        // The kernel does not tell whether it has taken the socket. If it has not, nobody has that end now.
+        drop(theirs);
+        Ok((!has_ended(&end, Some(Duration::ZERO))).then_some(end))
+    }
+
+    /// A socket pair, one end of which the engine serves. Returns the other one, and a copy of the engine's to watch.
+    fn pair(&self) -> Result<(OwnedFd, OwnedFd), AttachError> {
+        let made = socketpair(
+            AddressFamily::UNIX,
+            SocketType::STREAM,
+            SocketFlags::CLOEXEC,
+            None,
+        );
+        let socket_error = |error| AttachError::Unreadable {
+            path: "a socket pair".to_owned(),
+            error,
+        };
+        let (ours, theirs) = made.map_err(|errno| socket_error(errno.into()))?;
+        let end = ours.try_clone().map_err(socket_error)?;
+        let client = Client {
+            export: self.export.name.clone(),
+            peer: "this kernel".to_owned(),
+            tls: false,
+            read_only: self.export.read_only,
+            negotiated: Negotiated::default(),
+            guard: None,
+        };
+        let accepted = Accepted {
+            socket: ours,
+            client,
+        };
+        self.mailbox.send(Message::Attach(accepted));
+        Ok((theirs, end))
+    }
+
+    /// Replaces the socket of the device each time that it ends, until the device or the server does.
+    fn keep(&self, index: u32, mut end: OwnedFd) -> Result<(), AttachError> {
+        loop {
+            has_ended(&end, None);
+            if self.ending.load(Ordering::Relaxed) {
+                return Ok(());
+            }
+            std::thread::sleep(GOING);
+            let device = self.find()?;
+            let Some(device) = device.filter(|device| device.index == index) else {
+                return Ok(());
+            };
+            let kernel = Kernel::new()?;
+            match self.reconnect(&kernel, &device) {
+                Ok(Some(replaced)) => {
+                    report::note(format_args!(
+                        "{} had lost its connection; it has another one",
+                        device.path().display()
+                    ));
+                    end = replaced;
+                }
+                Ok(None) => {}
+                // It is going, but a program still has it open.
+                Err(AttachError::Refused { .. }) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+/// Waits until the other end of a socket has gone, or for `limit`. True when it has.
+fn has_ended(end: &OwnedFd, limit: Option<Duration>) -> bool {
+    let limit = limit.map(|limit| rustix::event::Timespec {
+        tv_sec: i64::try_from(limit.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: limit.subsec_nanos().into(),
+    });
+    loop {
+        // POLLHUP comes without being asked for.
+        let mut fds = [PollFd::new(end, PollFlags::RDHUP)];
+        match poll(&mut fds, limit.as_ref()) {
+            Err(rustix::io::Errno::INTR) => {}
+            Ok(0) => return false,
+            Ok(_) | Err(_) => return true,
+        }
+    }
+}
+
+impl Attached {
+    /// The line that says that it is attached.
+    pub fn line(&self) -> String {
+        format!(
+            "attached {} of {} as {}",
+            self.link.identity.volume,
+            self.link.identity.path.display(),
+            self.device.path().display()
+        )
+    }
+
+    /// Number of the device.
+    pub fn index(&self) -> u32 {
+        self.device.index
+    }
+
+    /// Path of the device.
+    pub fn path(&self) -> PathBuf {
+        self.device.path()
+    }
+
+    /// Ends the device before its server ends, unless it is in use: then its programs wait for another server.
+    pub fn end(&self) {
+        self.link.ending.store(true, Ordering::Relaxed);
+        let path = self.device.path();
+        match self.device.is_claimed() {
+            Ok(true) => report::note(format_args!(
+                "{} is in use: its programs wait for up to {} until `tonearm attach` serves it again",
+                path.display(),
+                report::span(self.link.shape.patience.as_nanos() as u64)
+            )),
+            Ok(false) => {
+                let ended = Kernel::new().and_then(|kernel| kernel.disconnect(&self.device));
+                if let Err(error) = ended {
+                    report::note(format_args!("{}: {error}", path.display()));
+                }
+            }
+            Err(error) => report::note(error),
+        }
+    }
+}
+
+/// A volume for a kernel that goes on when this server is killed: a change is answered when it survives that. A program in the kernel's
+/// place would have to send it again otherwise, and the kernel does not.
+#[derive(Clone)]
+pub struct Survivor(pub Volume);
+
+impl Survivor {
+    async fn written(
+        &self,
+        done: Result<(), TargetError>,
+        durable: bool,
+    ) -> Result<(), TargetError> {
+        done?;
+        if durable {
+            return Ok(());
+        }
+        Ok(self.0.written().await?)
+    }
+}
+
+impl Target for Survivor {
+    fn size_bytes(&self) -> u64 {
+        self.0.size_bytes()
+    }
+
+    fn read_only(&self) -> bool {
+        self.0.read_only()
+    }
+
+    async fn reserve(&self, bytes: u64) -> Result<Permit, TargetError> {
+        Target::reserve(&self.0, bytes).await
+    }
+
+    async fn read(&self, offset: u64, len: u64) -> Result<Vec<Piece>, TargetError> {
+        Target::read(&self.0, offset, len).await
+    }
+
+    async fn write(&self, offset: u64, data: Slice, durable: bool) -> Result<(), TargetError> {
+        let done = Target::write(&self.0, offset, data, durable).await;
+        self.written(done, durable).await
+    }
+
+    async fn trim(&self, offset: u64, len: u64, durable: bool) -> Result<(), TargetError> {
+        let done = Target::trim(&self.0, offset, len, durable).await;
+        self.written(done, durable).await
+    }
+
+    async fn write_zeroes(
+        &self,
+        offset: u64,
+        len: u64,
+        keep_space: bool,
+        durable: bool,
+    ) -> Result<(), TargetError> {
+        let done = Target::write_zeroes(&self.0, offset, len, keep_space, durable).await;
+        self.written(done, durable).await
+    }
+
+    async fn flush(&self) -> Result<(), TargetError> {
+        Target::flush(&self.0).await
+    }
+
+    async fn cache(&self, offset: u64, len: u64) -> Result<(), TargetError> {
+        Target::cache(&self.0, offset, len).await
+    }
+
+    async fn status(&self, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, TargetError> {
+        Target::status(&self.0, offset, len).await
+    }
+}

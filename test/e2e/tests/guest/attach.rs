@@ -1,0 +1,98 @@
+//! `tonearm attach` in a guest: a store on the guest's disk, its volume as a block device of the guest's kernel, and a file system on that.
+
+use std::path::Path;
+use std::time::Duration;
+use tonearm_tests::guest::Image;
+use tonearm_tests::{Bench, kill_rounds};
+
+const SCRIPT: &str = "
+must modprobe virtio_blk
+mkdir /disk
+[ \"$(told done)\" != 0 ] || must /bin/mke2fs -q -t ext4 /dev/vda
+must mount -t ext4 /dev/vda /disk
+[ \"$(told done)\" != 0 ] || must tonearm create /disk/s.tn --size 192MiB --log-size 8MiB
+
+# Starts the server, and waits until it has the device.
+serve() {
+    tonearm attach /disk/s.tn >/run/attached 2>/run/notes &
+    server=$!
+    until grep -q ^attached /run/attached; do
+        kill -0 $server || failed \"no server: $(cat /run/notes)\"
+        usleep 20000
+    done
+    device=$(sed 's/.* as //' /run/attached)
+    [ $device = /dev/nbd0 ] || failed \"the device is $device\"
+}
+serve
+if [ \"$(told done)\" = 0 ]; then
+    must /bin/mke2fs -q -t ext4 $device
+    must mount $device /mnt
+    must mkdir /mnt/load
+    must sync
+else
+    must mount $device /mnt
+    must guest-load /mnt/load $(told done) 0
+    must umount /mnt
+    must e2fsck -fn $device
+    must mount $device /mnt
+fi
+(guest-load /mnt/load $(told done) $(told steps) >/dev/ttyS1 2>/run/load; echo $? >/run/code) &
+load=$!
+for kill in $(seq $(told kills)); do
+    sleep 2
+    kill -9 $server
+    wait $server
+    tonearm detach /disk/s.tn 2>/run/busy && failed \"a mounted device was detached\"
+    grep -q 'in use' /run/busy || failed \"detach said $(cat /run/busy)\"
+    usleep $(told away)
+    serve
+    say served again
+done
+wait $load
+[ \"$(cat /run/code)\" = 0 ] || failed \"load: $(cat /run/load)\"
+tonearm devices --json >/run/devices
+grep -q '\"in_use\": true' /run/devices || failed \"devices: $(cat /run/devices)\"
+must umount /mnt
+tonearm devices | grep -q free || failed \"devices: $(tonearm devices)\"
+must tonearm detach $device
+wait $server || failed \"the server gave $?: $(cat /run/notes)\"
+[ -z \"$(tonearm devices 2>/dev/null)\" ] || failed \"devices: $(tonearm devices)\"
+must tonearm check /disk/s.tn
+must umount /disk
+";
+
+#[test]
+fn a_device_of_the_kernel_survives() {
+    let bench = Bench::new();
+    let disk = std::fs::File::create(bench.path("disk")).expect("a file");
+    disk.set_len(512 << 20).expect("set");
+    let load = Path::new(env!("CARGO_BIN_EXE_guest-load"));
+    let image = Image::new(&bench, SCRIPT, load);
+    let boot = |done: u64, steps: u64, kills: u64, away: u64| {
+        let disk = [
+            "-drive",
+            "file=disk,format=raw,if=none,id=disk",
+            "-device",
+            "virtio-blk-pci,drive=disk",
+        ];
+        let told = format!("done={done} steps={steps} kills={kills} away={away}");
+        image.boot(&bench, &disk, &told)
+    };
+    let mut done = 0;
+    for round in 0..kill_rounds(1) {
+        let guest = boot(done, 1_000_000, 1, round * 170_000 % 2_000_000);
+        guest.wait_for("served again");
+        for _ in 0..5 + round % 7 {
+            done = guest.wait_for("done ").parse().expect("a number");
+        }
+        std::thread::sleep(Duration::from_millis(round * 37 % 250));
+        let lines = guest.cut_power();
+        let last = lines
+            .iter()
+            .rev()
+            .find_map(|line| line.strip_prefix("done "));
+        done = last.map_or(done, |number| number.parse().expect("a number"));
+        println!("round {round}: power cut behind step {done}");
+    }
+    boot(done, 16, 0, 0).ended();
+}
