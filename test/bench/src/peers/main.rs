@@ -10,6 +10,7 @@
 mod archive;
 mod client;
 mod fio;
+mod guest;
 mod layouts;
 mod probe;
 mod recorder;
@@ -64,11 +65,18 @@ fn main() -> anyhow::Result<()> {
         println!("{:16} {}", recovery::NAME, recovery::TITLE);
         println!("{:16} {}", recorder::NAME, recorder::TITLE);
         println!("{:16} {}", archive::NAME, archive::TITLE);
+        println!("{:16} {}", guest::NAME, guest::TITLE);
         println!("{:16} {}", layouts::NAME, layouts::TITLE);
         return Ok(());
     }
     let known = WORKLOADS.iter().map(|workload| workload.name);
-    let more = [recovery::NAME, recorder::NAME, archive::NAME, layouts::NAME];
+    let more = [
+        recovery::NAME,
+        recorder::NAME,
+        archive::NAME,
+        guest::NAME,
+        layouts::NAME,
+    ];
     let known: Vec<_> = known.chain(more).collect();
     options::check_names(&common.only, "workload", &known)?;
     let wanted = |name: &str| options::wanted(&common.only, name);
@@ -130,6 +138,16 @@ fn main() -> anyhow::Result<()> {
             restores.push(restore);
         }
     }
+    let mut guests = Vec::new();
+    if wanted(guest::NAME) {
+        for round in 0..rounds {
+            for depth in guest::DEPTHS {
+                let pair = guest::measure(&bench, depth, round).context("vhost-user")?;
+                eprintln!("{}", pair.lines(round + 1, rounds));
+                guests.push(pair);
+            }
+        }
+    }
     let mut cases = Vec::new();
     if wanted(layouts::NAME) {
         cases = layouts::measure(&bench, common.quick).context("layouts")?;
@@ -143,6 +161,7 @@ fn main() -> anyhow::Result<()> {
         recorders,
         archives,
         restores,
+        guests,
         layouts: cases,
     };
     if common.json {

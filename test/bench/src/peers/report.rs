@@ -1,6 +1,7 @@
 //! Tables and JSON of a run.
 
 use crate::archive;
+use crate::guest;
 use crate::layouts::{self, Case};
 use crate::recorder::{self, Pair};
 use crate::recovery::{self, Recovery};
@@ -61,6 +62,8 @@ pub struct Run {
     pub archives: Vec<archive::Pair>,
     /// Restores.
     pub restores: Vec<archive::Restore>,
+    /// Samples by vhost-user and by NBD.
+    pub guests: Vec<guest::Pair>,
     /// The layouts.
     pub layouts: Vec<Case>,
 }
@@ -76,6 +79,7 @@ impl Run {
             recorders,
             archives,
             restores,
+            guests,
             layouts,
         } = self;
         let rounds = samples
@@ -86,6 +90,7 @@ impl Run {
                 recoveries
                     .len()
                     .max(recorders.len() / recorder::LOADS.len())
+                    .max(guests.len() / guest::DEPTHS.len())
                     .max(restores.len()),
             );
         println!("{}; tonearm with a log of {log_size}\n", machine.line());
@@ -132,9 +137,11 @@ impl Run {
             );
         }
         costs_of_an_archive(archives, restores);
+        disks_of_guests(guests);
         let recorders = recorders.iter().map(|pair| (&pair.without, &pair.with));
         let archives = archives.iter().map(|pair| (&pair.without, &pair.with));
-        let pairs = recorders.chain(archives);
+        let guests = guests.iter().map(|pair| (&pair.nbd, &pair.guest));
+        let pairs = recorders.chain(archives).chain(guests);
         let pairs = pairs.flat_map(|(without, with)| [without, with]);
         if !layouts.is_empty() {
             println!("\n{}.\n", layouts::TITLE);
@@ -178,6 +185,7 @@ impl Run {
             "recorders": self.recorders,
             "archives": self.archives,
             "restores": self.restores,
+            "guests": self.guests,
             "layouts": self.layouts,
         }))
     }
@@ -245,6 +253,56 @@ fn costs_of_an_archive(pairs: &[archive::Pair], restores: &[archive::Restore]) {
             verdict(ratio.median >= archive::TARGET_RESTORE)
         );
     }
+}
+
+fn disks_of_guests(pairs: &[guest::Pair]) {
+    if pairs.is_empty() {
+        return;
+    }
+    println!(
+        "\n{}. Targets: {} of the rate at depth 1, {} of the processor time.\n",
+        guest::TITLE,
+        guest::TARGET,
+        guest::TARGET_CPU
+    );
+    let mut table = table(vec![
+        "depth",
+        "NBD",
+        "vhost-user",
+        "ratio",
+        "",
+        "NBD, us",
+        "vhost-user, us",
+        "ratio",
+        "",
+    ]);
+    for depth in guest::DEPTHS {
+        let own = || pairs.iter().filter(|pair| pair.depth == depth);
+        let of = |value: fn(&guest::Pair) -> f64, digits| {
+            Spread::of(own().map(value)).map_or(String::new(), |spread| spread.text(digits))
+        };
+        let (Some(rate), Some(cpu)) = (
+            Spread::of(own().map(guest::Pair::ratio)),
+            Spread::of(own().map(guest::Pair::cpu_ratio)),
+        ) else {
+            continue;
+        };
+        table.add_row(vec![
+            depth.to_string(),
+            of(|pair| pair.nbd.rate, 0),
+            of(|pair| pair.guest.rate, 0),
+            rate.text(2),
+            match depth {
+                1 => verdict(rate.median >= guest::TARGET).to_owned(),
+                _ => String::new(),
+            },
+            of(|pair| pair.nbd.cpu_us, 1),
+            of(|pair| pair.guest.cpu_us, 1),
+            cpu.text(2),
+            verdict(cpu.median <= guest::TARGET_CPU).to_owned(),
+        ]);
+    }
+    println!("{table}");
 }
 
 fn names() -> [&'static str; Kind::ALL.len()] {

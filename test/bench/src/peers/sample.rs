@@ -2,7 +2,7 @@
 
 use crate::server::{Kind, Server};
 use crate::workload::{Load, Span, Workload};
-use crate::{client::Client, fio};
+use crate::{client::Client, fio, guest};
 use anyhow::{Context, bail};
 use rustix::fs::Advice;
 use serde::Serialize;
@@ -178,12 +178,21 @@ impl Bench {
         if workload.cold {
             self.drop_caches(kind)?;
         }
-        let server = Server::start(self, kind, &self.target(kind), &[])?;
+        let socket = guest::socket(self);
+        let more = match workload.load {
+            Load::Guest(_) => vec!["--vhost-user", socket.to_str().context("a path")?],
+            _ => Vec::new(),
+        };
+        let server = Server::start(self, kind, &self.target(kind), &more)?;
         let watch = Watch::begin(self.quiet_max);
         let running = beside()?;
         let mut client = match workload.load {
             Load::Batches(_) | Load::Fua => Some(self.client(&server, round)?),
-            Load::Fio(_) | Load::FioOnce(_) => None,
+            Load::Fio(_) | Load::FioOnce(_) | Load::Guest(_) => None,
+        };
+        let mut driver = match workload.load {
+            Load::Guest(_) => Some(guest::Driver::connect(&socket, round as u64)?),
+            _ => None,
         };
         let cpu_before = machine::cpu_seconds(server.pid());
         let seconds = match workload.span {
@@ -205,6 +214,11 @@ impl Bench {
                 let (writes, flushes) = client.batches(count, span)?;
                 (writes, flushes, rate(writes))
             }
+            Load::Guest(count) => {
+                let driver = driver.as_mut().context("a guest")?;
+                let (writes, flushes) = driver.batches(count, span)?;
+                (writes, flushes, rate(writes))
+            }
             Load::Fua => {
                 let writes = client.as_mut().context("a client")?.fua(span)?;
                 (writes, 0, rate(writes))
@@ -213,7 +227,7 @@ impl Bench {
         let cpu = machine::cpu_seconds(server.pid()) - cpu_before;
         let surroundings = watch.end();
         drop(running);
-        drop(client);
+        drop((client, driver));
         server.stop()?;
         Ok(Sample {
             workload: workload.name,

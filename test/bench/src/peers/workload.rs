@@ -12,6 +12,8 @@ pub enum Load {
     /// The client of this crate: this many writes of 4 KiB at once, their replies, then a flush. (With `fsync=32` and a
     /// queue depth fio sends a flush for every few writes, not for every 32.)
     Batches(usize),
+    /// As [`Load::Batches`], by the driver of a guest over shared memory.
+    Guest(usize),
     /// The client of this crate: one FUA write at a time.
     Fua,
 }

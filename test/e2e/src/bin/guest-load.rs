@@ -1,4 +1,4 @@
-//! `guest-load DIR DONE STEPS [SECONDS]`: a load in a virtual machine that checks itself. It first checks what the steps up to DONE have
+//! `guest-load DIR DONE STEPS`: a load in a virtual machine that checks itself. It first checks what the steps up to DONE have
 //! left in DIR. Then it runs STEPS further ones, and prints `done N` once what step N wrote is durable.
 //!
 //! A step N writes a new file named N, overwrites the block N mod 256 of the file `table`, appends a record to the file
@@ -6,7 +6,7 @@
 //! everything is checked.
 
 use std::fs::{File, OpenOptions};
-use std::io::{Error, Write};
+use std::io::{Error, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -82,7 +82,11 @@ impl Load {
         journal.write_all_at(&record(step), step * RECORD as u64)?;
         journal.sync_data()?;
         if step > FILES {
-            std::fs::remove_file(self.path(&(step - FILES).to_string()))?;
+            match std::fs::remove_file(self.path(&(step - FILES).to_string())) {
+                // This step had deleted it already when its guest lost the power.
+                Err(error) if error.kind() == ErrorKind::NotFound => {}
+                removed => removed?,
+            }
         }
         File::open(&self.dir)?.sync_all()
     }

@@ -1,0 +1,176 @@
+//! Measures a virtual machine's disk (vhost-user-blk) beside NBD: the same load on the same store, by the driver of a guest and by an
+//! NBD client, in pairs. There is no guest: the load generator drives the rings itself.
+
+use crate::sample::{Bench, Sample};
+use crate::server::Kind;
+use crate::workload::{Load, Span, Workload};
+use anyhow::{Context, bail};
+use serde::Serialize;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tonearm_vhost::testing::{Guest, Kind as Request};
+
+/// Name on the command line.
+pub const NAME: &str = "vhost-user";
+/// Description.
+pub const TITLE: &str = "4K random write + flush by vhost-user, by that by NBD";
+/// Writes between two flushes.
+pub const DEPTHS: [usize; 2] = [1, 32];
+/// Least ratio of the rates at depth 1.
+pub const TARGET: f64 = 1.3;
+/// Most processor time of a request, by that by NBD.
+pub const TARGET_CPU: f64 = 0.5;
+
+const BLOCK: usize = 4096;
+const SECTOR: u64 = 512;
+
+/// Two samples of one round.
+#[derive(Serialize)]
+pub struct Pair {
+    /// Writes between two flushes.
+    pub depth: usize,
+    /// By an NBD client.
+    pub nbd: Sample,
+    /// By the driver of a guest.
+    pub guest: Sample,
+}
+
+impl Pair {
+    /// Rate by vhost-user by that by NBD.
+    pub fn ratio(&self) -> f64 {
+        self.guest.rate / self.nbd.rate
+    }
+
+    /// Processor time of a request by vhost-user, by that by NBD.
+    pub fn cpu_ratio(&self) -> f64 {
+        self.guest.cpu_us / self.nbd.cpu_us
+    }
+
+    /// The lines that a run prints for this pair.
+    pub fn lines(&self, round: usize, rounds: usize) -> String {
+        format!(
+            "{}\n{}\n{NAME} depth {}: rate {:.2}, processor time {:.2}",
+            self.nbd.line(round, rounds),
+            self.guest.line(round, rounds),
+            self.depth,
+            self.ratio(),
+            self.cpu_ratio()
+        )
+    }
+}
+
+/// Where the server's socket for guests is.
+pub fn socket(bench: &Bench) -> PathBuf {
+    bench.dir.join("bench.vm")
+}
+
+/// Takes both samples. Which one comes first changes from round to round.
+///
+/// # Errors
+/// When the server or the load fails.
+pub fn measure(bench: &Bench, depth: usize, round: usize) -> anyhow::Result<Pair> {
+    let workload = |name, load| Workload {
+        name,
+        title: TITLE,
+        load,
+        span: Span::Normal,
+        target: None,
+        cold: false,
+        native_too: false,
+    };
+    let nbd = workload("nbd", Load::Batches(depth));
+    let guest = workload("vhost-user", Load::Guest(depth));
+    let sample = |workload| bench.sample(workload, Kind::Tonearm, round);
+    let (nbd, guest) = if round.is_multiple_of(2) {
+        let nbd = sample(&nbd)?;
+        (nbd, sample(&guest)?)
+    } else {
+        let guest = sample(&guest)?;
+        (sample(&nbd)?, guest)
+    };
+    Ok(Pair { depth, nbd, guest })
+}
+
+/// A guest, and the content of its writes.
+pub struct Driver {
+    guest: Guest,
+    blocks: u64,
+    random: u64,
+    payload: Vec<u8>,
+    written: usize,
+}
+
+impl Driver {
+    /// A guest at the server's socket.
+    ///
+    /// # Errors
+    /// When the server refuses it.
+    pub fn connect(socket: &Path, seed: u64) -> anyhow::Result<Self> {
+        let guest = Guest::connect(socket, 0);
+        let mut guest = guest.map_err(|error| anyhow::anyhow!("vhost-user: {error}"))?;
+        let configuration = guest.configuration();
+        let configuration =
+            configuration.map_err(|error| anyhow::anyhow!("vhost-user: {error}"))?;
+        let sectors = configuration.first_chunk::<8>().context("a capacity")?;
+        let mut driver = Self {
+            guest,
+            blocks: u64::from_le_bytes(*sectors) * SECTOR / BLOCK as u64,
+            random: 0x9e37_79b9_7f4a_7c15 ^ (seed + 1).wrapping_mul(0xd134_2543_de82_ef95),
+            payload: vec![0; 2 << 20],
+            written: 0,
+        };
+        for index in 0..driver.payload.len() / 8 {
+            let word = driver.random().to_le_bytes();
+            driver.payload[index * 8..][..8].copy_from_slice(&word);
+        }
+        Ok(driver)
+    }
+
+    /// Repeats for `span`: `count` random writes of 4 KiB at once, wait for them, then a flush. Returns the numbers of
+    /// writes and flushes.
+    ///
+    /// # Errors
+    /// When a request fails.
+    pub fn batches(&mut self, count: usize, span: Duration) -> anyhow::Result<(u64, u64)> {
+        let (began, mut writes, mut flushes) = (Instant::now(), 0, 0);
+        while began.elapsed() < span {
+            for _ in 0..count {
+                let block = self.random() % self.blocks;
+                // Each write has new content, because Tonearm's log stores only the words of a block that change.
+                self.written += 1;
+                let from = self.written * 8 % (1 << 20);
+                let data = &self.payload[from..][..BLOCK];
+                let sector = block * (BLOCK as u64 / SECTOR);
+                self.guest.submit(Request::Write, sector, data, 0);
+            }
+            self.wait(count)?;
+            self.guest.submit(Request::Flush, 0, &[], 0);
+            self.wait(1)?;
+            writes += count as u64;
+            flushes += 1;
+        }
+        Ok((writes, flushes))
+    }
+
+    fn wait(&mut self, mut count: usize) -> anyhow::Result<()> {
+        self.guest.kick();
+        while count > 0 {
+            let done = self.guest.wait();
+            for (_, status) in done.map_err(|error| anyhow::anyhow!("vhost-user: {error}"))? {
+                if status != 0 {
+                    bail!("a request of the guest failed with status {status}");
+                }
+                count -= 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// As the NBD client's.
+    fn random(&mut self) -> u64 {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        self.random
+    }
+}
