@@ -42,7 +42,10 @@ use tonearm_rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
 /// Entries of the submission queue; the completion queue has four times as many.
 const ENTRIES: u32 = 1024;
 
-/// `user_data` of entries whose completion is ignored.
+/// Bit of the `user_data` of an entry that leads another one.
+const LEADS: u64 = 1 << 32;
+
+/// `user_data` of other entries whose completion is ignored.
 const NO_SLOT: u64 = u64::MAX;
 
 /// Bytes of one write of zeroes.
@@ -76,6 +79,8 @@ pub struct UringDriver {
     free: Vec<u32>,
     /// Operations on files under way.
     files: usize,
+    /// Entries that lead others have no completion unless they fail, so that a waiting thread does not wake for them (Linux 5.17).
+    leads_skip: bool,
     /// Slots whose next entry is not yet in the submission queue.
     backlog: VecDeque<u32>,
     /// Ended, not yet returned.
@@ -138,6 +143,7 @@ impl UringDriver {
             return Err(UringError::TooOld);
         }
         Ok(Self {
+            leads_skip: ring.params().is_feature_skip_cqe_on_success(),
             ring,
             calls,
             handle: UringHandle(Default::default()),
@@ -193,13 +199,16 @@ impl UringDriver {
     /// Asks the kernel to cancel the operations for which `chosen` holds.
     fn cancel(&mut self, chosen: impl Fn(&Operation) -> bool) {
         self.drain_backlog();
-        let slots: Vec<usize> = (0..self.slots.len())
-            .filter(|slot| self.slots[*slot].operation.as_ref().is_some_and(&chosen))
+        let slots = self.slots.iter().zip(0u64..);
+        let entries: Vec<u64> = slots
+            .filter_map(|(slot, number)| {
+                let operation = slot.operation.as_ref().filter(|found| chosen(found))?;
+                // An entry that has not begun is not found. It ends with the one that leads it.
+                Some(operation.lead().map_or(number, |_| LEADS | number))
+            })
             .collect();
-        for slot in slots {
-            let entry = opcode::AsyncCancel::new(slot as u64)
-                .build()
-                .user_data(NO_SLOT);
+        for entry in entries {
+            let entry = opcode::AsyncCancel::new(entry).build().user_data(NO_SLOT);
             while !self.push(&entry) {
                 self.enter(0, None);
             }
@@ -218,9 +227,12 @@ impl UringDriver {
     /// Moves entries from the backlog to the submission queue, as many as fit.
     fn fill(&mut self) {
         while let Some(&number) = self.backlog.front() {
-            if self.ring.submission().is_full() {
+            // Linked entries are submitted together.
+            let queue = self.ring.submission();
+            if queue.capacity() - queue.len() < 2 {
                 return;
             }
+            drop(queue);
             self.backlog.pop_front();
             let slot = &mut self.slots[number as usize];
             let operation = slot
@@ -233,7 +245,15 @@ impl UringDriver {
             let entry = operation
                 .entry(&mut slot.vectors, self.zeroes.as_ref())
                 .user_data(u64::from(number));
-            let pushed = self.push(&entry);
+            let lead = operation.lead().map(|lead| {
+                let skip = match self.leads_skip {
+                    true => squeue::Flags::SKIP_SUCCESS,
+                    false => squeue::Flags::empty(),
+                };
+                lead.flags(squeue::Flags::IO_LINK | skip)
+                    .user_data(LEADS | u64::from(number))
+            });
+            let pushed = lead.iter().all(|lead| self.push(lead)) && self.push(&entry);
             debug_assert!(pushed, "the queue was not full");
         }
     }
@@ -287,7 +307,12 @@ impl UringDriver {
             calls.ended(&mut answers);
         }
         for (number, result) in answers.drain(..) {
-            if number != NO_SLOT {
+            // A lead that skips its success has a completion when it fails. The led entry has none then.
+            let is_answer = match number & LEADS {
+                0 => true,
+                _ => self.leads_skip && number != NO_SLOT,
+            };
+            if is_answer {
                 self.answer(number as u32, result);
             }
         }

@@ -294,6 +294,50 @@ fn an_event_raised_on_another_thread_ends_a_receive() {
     }
 }
 
+/// An event that another process has made, which does not block.
+fn foreign() -> (OwnedFd, File) {
+    let flags = rustix::event::EventfdFlags::CLOEXEC | rustix::event::EventfdFlags::NONBLOCK;
+    let event = rustix::event::eventfd(0, flags).unwrap();
+    let raiser = File::from(event.try_clone().unwrap());
+    (event, raiser)
+}
+
+#[test]
+fn an_event_of_another_process_ends_a_receive() {
+    let world = world();
+    let (event, mut raiser) = foreign();
+    let mut thief = raiser.try_clone().unwrap();
+    let event = world.handle.add_foreign_event(event);
+    for round in 0..100u64 {
+        let data = Data::whole(world.pool.alloc(8));
+        let receive = world.rt.stream(event, Op::Recv, data);
+        if round % 3 == 0 {
+            // The raise comes while the receive waits.
+            let rt = world.rt.clone();
+            world.run(async move { rt.sleep(Nanos::from_millis(1)).await });
+        }
+        raiser.write_all(&1u64.to_ne_bytes()).unwrap();
+        if round % 4 == 0 && thief.read(&mut [0; 8]).is_ok() {
+            raiser.write_all(&1u64.to_ne_bytes()).unwrap();
+        }
+        assert_eq!(world.run(receive).0, Ok(8));
+    }
+    let data = || Data::whole(world.pool.alloc(8));
+    let wait = world.rt.stream(event, Op::Recv, data());
+    let rt = world.rt.clone();
+    world.run(async move { rt.sleep(Nanos::from_millis(5)).await });
+    let close = world.rt.stream(event, Op::Close, Data::None);
+    let errno = libc::ECANCELED;
+    assert_eq!(world.run(wait).0, Err(IoError { errno }));
+    assert_eq!(world.run(close).0, Ok(0));
+    // The end of the ring ends a receive that waits.
+    let event = world.handle.add_foreign_event(foreign().0);
+    let waiting = world.rt.stream(event, Op::Recv, data());
+    let rt = world.rt.clone();
+    world.run(async move { rt.sleep(Nanos::from_millis(5)).await });
+    drop((waiting, world));
+}
+
 #[test]
 fn wait_returns_at_its_deadline() {
     let mut driver = UringDriver::new().unwrap();

@@ -22,8 +22,6 @@ const ZERO_MODE: i32 = libc::FALLOC_FL_ZERO_RANGE | libc::FALLOC_FL_KEEP_SIZE;
 /// How the operation is currently carried out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
-    /// Wait until a read would not fail with EAGAIN; then `Transfer`.
-    Poll,
     /// Move bytes between the request's memory and the descriptor.
     Transfer,
     /// fdatasync.
@@ -79,12 +77,11 @@ impl Operation {
             Op::Punch if !target.punch_refused => Stage::Punch,
             Op::Punch | Op::Zero if !target.zero_range_refused => Stage::ZeroRange,
             Op::Punch | Op::Zero => Stage::ZeroWrites,
-            _ if target.kind == Kind::ForeignEvent => Stage::Poll,
             _ => Stage::Transfer,
         };
         let empty = match stage {
             Stage::Sync => false,
-            Stage::Poll | Stage::Transfer => request.data.is_empty(),
+            Stage::Transfer => request.data.is_empty(),
             _ => request.len == 0,
         };
         if empty {
@@ -114,7 +111,6 @@ impl Operation {
             self.request.len.saturating_sub(self.moved),
         );
         let entry = match self.stage {
-            Stage::Poll => opcode::PollAdd::new(fd, libc::POLLIN as u32).build(),
             Stage::Transfer => self.transfer_entry(vectors),
             Stage::Sync => opcode::Fsync::new(fd)
                 .flags(types::FsyncFlags::DATASYNC)
@@ -140,6 +136,14 @@ impl Operation {
         } else {
             entry
         }
+    }
+
+    /// An entry that must end well before [`Operation::entry`] begins, linked to it. The read of an event that does not block needs
+    /// one that waits for the event.
+    pub fn lead(&self) -> Option<squeue::Entry> {
+        let fd = types::Fd(self.target.fd);
+        let waits = self.target.kind == Kind::ForeignEvent;
+        waits.then(|| opcode::PollAdd::new(fd, libc::POLLIN as u32).build())
     }
 
     /// The system call in place of the first entry, if a waiting thread should make it. `alone` says that no other
@@ -229,10 +233,6 @@ impl Operation {
         }
         let bytes = result as u64;
         match self.stage {
-            Stage::Poll => {
-                self.stage = Stage::Transfer;
-                Next::Again
-            }
             Stage::Sync | Stage::Punch | Stage::ZeroRange => Next::Done(Ok(0)),
             Stage::ZeroWrites => {
                 self.moved += bytes;
@@ -263,11 +263,7 @@ impl Operation {
     fn failed(&mut self, errno: i32) -> Next {
         match (errno, self.stage) {
             (libc::EINTR, _) => Next::Again,
-            // Another reader was faster.
-            (libc::EAGAIN, _) if self.target.kind == Kind::ForeignEvent => {
-                self.stage = Stage::Poll;
-                Next::Again
-            }
+            // On a foreign event another reader was faster.
             (libc::EAGAIN, _) => {
                 self.force_worker = self.target.kind == Kind::File;
                 Next::Again
