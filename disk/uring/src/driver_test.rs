@@ -316,9 +316,9 @@ fn an_event_of_another_process_ends_a_receive() {
             let rt = world.rt.clone();
             world.run(async move { rt.sleep(Nanos::from_millis(1)).await });
         }
-        raiser.write_all(&1u64.to_ne_bytes()).unwrap();
+        raiser.write_all(&[1; 8]).unwrap();
         if round % 4 == 0 && thief.read(&mut [0; 8]).is_ok() {
-            raiser.write_all(&1u64.to_ne_bytes()).unwrap();
+            raiser.write_all(&[1; 8]).unwrap();
         }
         assert_eq!(world.run(receive).0, Ok(8));
     }

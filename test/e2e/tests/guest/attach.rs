@@ -14,7 +14,8 @@ must mount -t ext4 /dev/vda /disk
 
 # Starts the server, and waits until it has the device.
 serve() {
-    tonearm attach /disk/s.tn >/run/attached 2>/run/notes &
+    : >/run/attached
+    tonearm attach /disk/s.tn >>/run/attached 2>/run/notes &
     server=$!
     until grep -q ^attached /run/attached; do
         kill -0 $server || failed \"no server: $(cat /run/notes)\"

@@ -3,3 +3,5 @@
 
 mod attach;
 mod cuts;
+mod failing;
+mod logged;
