@@ -20,12 +20,18 @@ mkdir -p "$work/packages" "$root/bin" "$root/dev" "$root/proc" "$root/sys" "$roo
 cd "$work/packages"
 
 # The newest cloud kernel of 6.12, the first series of Debian's with all modules that the tests use.
-kernel=$(apt-cache search --names-only '^linux-image-6\.12\.[0-9]+.*-cloud-amd64(-unsigned)?$' | cut -d' ' -f1 |
-    sed 's/-unsigned$//' | sort -uV | tail -n 1)
-[ -n "$kernel" ] || fail "there is no package linux-image-6.12.*-cloud-amd64; run apt-get update, and look at /etc/apt/sources.list"
+download() {
+    kernel=$(apt-cache search --names-only '^linux-image-6\.12\.[0-9]+.*-cloud-amd64(-unsigned)?$' | cut -d' ' -f1 |
+        sed 's/-unsigned$//' | sort -uV | tail -n 1)
+    [ -n "$kernel" ] && apt-get download -qq -o Acquire::Retries=0 "$kernel" busybox-static 2>"$work/apt.log"
+}
+# The lists of packages may be missing or too old.
+if ! download; then
+    [ "$(id -u)" -ne 0 ] || apt-get update -qq || true
+    download || fail "cannot download ${kernel:-linux-image-6.12.*-cloud-amd64} and busybox-static; run apt-get update, and look at \
+/etc/apt/sources.list: $(cat "$work/apt.log" 2>/dev/null)"
+fi
 echo "guest: unpacking $kernel"
-apt-get download -qq -o Acquire::Retries=0 "$kernel" busybox-static 2>"$work/apt.log" ||
-    fail "apt-get download $kernel busybox-static failed: $(cat "$work/apt.log")"
 for package in *.deb; do dpkg-deb -x "$package" .; done
 busybox=$(find . -path '*bin/busybox')
 cp "$busybox" "$root/bin/busybox"
