@@ -25,7 +25,8 @@ const SILENCE: Duration = Duration::from_secs(180);
 /// Memory of a guest.
 const MEMORY: &str = "384M";
 
-/// What every script begins with: the kernel's file systems, modules by name, and `say`, which sends a line to the test.
+/// What every script begins with: the kernel's file systems, modules by name, and `say`, which sends a line to the test, and
+/// `attach STORE`, which starts a server and waits until it has made its device.
 /// A command that fails ends the guest, and says so.
 const PROLOGUE: &str = "\
 #!/bin/busybox sh
@@ -38,6 +39,15 @@ mount -t tmpfs tmp /run
 say() { echo \"$*\" >/dev/ttyS1; }
 failed() { say \"FAILED $*\"; sleep 1; poweroff -f; }
 must() { \"$@\" >/run/out 2>&1 || failed \"$* gave $?: $(tail -n 5 /run/out | tr '\\n' '|')\"; }
+attach() {
+    : >/run/attached
+    tonearm attach $1 >>/run/attached 2>/run/notes &
+    server=$!
+    until grep -q ^attached /run/attached; do
+        kill -0 $server || failed \"no server: $(cat /run/notes)\"
+        usleep 20000
+    done
+}
 told() { for word in $(cat /proc/cmdline); do case $word in \"$1=\"*) echo \"${word#*=}\" ;; esac; done; }
 ";
 

@@ -359,6 +359,7 @@ impl Running {
         };
         if let Err(error) = running.show(plan, catalog, front, mailbox, events) {
             mount::end(running.mount.take());
+            running.attached.iter().for_each(Attached::end);
             return Err(error);
         }
         Ok(running)
@@ -389,7 +390,7 @@ impl Running {
             None => {}
         }
         if let Some(plan) = &plan.attach {
-            self.attached = plan.start(mailbox, &exports, &events)?;
+            plan.start(mailbox, &exports, &events, &mut self.attached)?;
         }
         for device in &self.attached {
             match addresses.is_empty() {

@@ -73,19 +73,19 @@ impl AttachPlan {
         })
     }
 
-    /// Attaches all volumes, and returns their devices with the lines that say so. The end of a device is an event.
+    /// Attaches all volumes, and adds their devices to `attached`. The end of a device is an event.
     ///
     /// # Errors
-    /// When there is no such volume, or the kernel refuses.
+    /// When there is no such volume, or the kernel refuses. Devices that were made before stay in `attached`.
     pub fn start(
         &self,
         mailbox: &Mailbox,
         catalog: &Catalog,
         events: &Sender<Event>,
-    ) -> anyhow::Result<Vec<Attached>> {
+        attached: &mut Vec<Attached>,
+    ) -> anyhow::Result<()> {
         load_module();
         let store = uuid(mailbox)?;
-        let mut attached = Vec::new();
         for volume in &self.volumes {
             let link = Arc::new(self.link(store.clone(), volume, mailbox, catalog)?);
             let (device, end) = link.establish()?;
@@ -100,7 +100,7 @@ impl AttachPlan {
                 })?;
             attached.push(Attached { link, device });
         }
-        Ok(attached)
+        Ok(())
     }
 
     fn link(

@@ -14,16 +14,14 @@ must mount -t ext4 /dev/vda /disk
 
 # Starts the server, and waits until it has the device.
 serve() {
-    : >/run/attached
-    tonearm attach /disk/s.tn >>/run/attached 2>/run/notes &
-    server=$!
-    until grep -q ^attached /run/attached; do
-        kill -0 $server || failed \"no server: $(cat /run/notes)\"
-        usleep 20000
-    done
+    attach /disk/s.tn
     device=$(sed 's/.* as //' /run/attached)
     [ $device = /dev/nbd0 ] || failed \"the device is $device\"
 }
+# A server that cannot make all its devices leaves none.
+tonearm serve /disk/s.tn --attach main --attach none >/run/out 2>&1 && failed \"a volume that does not exist was attached\"
+grep -q 'no volume none; there are: main' /run/out || failed \"serve said: $(cat /run/out)\"
+[ -z \"$(tonearm devices 2>/dev/null)\" ] || failed \"devices: $(tonearm devices)\"
 serve
 if [ \"$(told done)\" = 0 ]; then
     must /bin/mke2fs -q -t ext4 $device

@@ -20,19 +20,10 @@ becomes() {
     must dmsetup suspend --noudevsync drive
     must dmsetup resume --noudevsync drive
 }
-serve() {
-    : >/run/attached
-    tonearm attach $drive >>/run/attached 2>/run/notes &
-    server=$!
-    until grep -q ^attached /run/attached; do
-        kill -0 $server || failed \"no server: $(cat /run/notes)\"
-        usleep 20000
-    done
-}
 # The number of the last step that was durable.
 done=0
 for round in $(seq 0 $(told rounds)); do
-    serve
+    attach $drive
     if [ $round = 0 ]; then
         must /bin/mke2fs -q -t ext4 /dev/nbd0
         must mount /dev/nbd0 /mnt

@@ -13,7 +13,6 @@ const DRIVE: u64 = 192 * MIB;
 /// The first boot makes a store and runs the load, with a mark in the log behind each step. Each later one checks a prefix.
 const SCRIPT: &str = "
 must modprobe virtio_blk
-
 drive=/dev/vda
 if [ \"$(told done)\" = 0 ]; then
     must modprobe dm-log-writes
@@ -23,13 +22,7 @@ if [ \"$(told done)\" = 0 ]; then
     drive=/dev/mapper/logged
     must tonearm create $drive --size 96MiB --log-size 8MiB --force
 fi
-: >/run/attached
-tonearm attach $drive >>/run/attached 2>/run/notes &
-server=$!
-until grep -q ^attached /run/attached; do
-    kill -0 $server || failed \"no server: $(cat /run/notes)\"
-    usleep 20000
-done
+attach $drive
 if [ \"$(told done)\" = 0 ]; then
     must /bin/mke2fs -q -t ext4 /dev/nbd0
     must mount /dev/nbd0 /mnt
