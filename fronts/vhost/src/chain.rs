@@ -166,6 +166,14 @@ impl Parts {
         self.bytes
     }
 
+    /// Address and length of each part.
+    #[cfg(feature = "testing")]
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u32)> {
+        self.parts
+            .iter()
+            .map(|part| (part.at.raw_value(), part.bytes))
+    }
+
     /// Copies the bytes from `skip` on into `buf`. They are there ([`Parts::bytes`]).
     ///
     /// # Errors

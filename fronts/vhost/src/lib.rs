@@ -27,6 +27,8 @@
 mod chain;
 mod devices;
 mod execute;
+#[cfg(feature = "testing")]
+pub mod fuzzing;
 mod inflight;
 mod ring;
 mod session;

@@ -4,6 +4,10 @@
 #[path = "../../../disk/disk/tests/disk/images.rs"]
 pub mod images;
 
+mod machine;
+
+pub use machine::machine;
+
 use std::fs;
 use std::path::Path;
 use tonearm_format::{
@@ -29,6 +33,7 @@ pub fn write_seeds(target: &str) {
         "lists" => pages(),
         "files_wire" => frames(),
         "images" => edits(),
+        "vhost_ring" => machine::memories(),
         _ => panic!("no seeds for {target}"),
     };
     let folder = Path::new(env!("CARGO_MANIFEST_DIR"))
