@@ -206,6 +206,8 @@ fn without_flushes_each_write_is_durable() {
     for round in 0..5 {
         let data = noise(round, 4096);
         ok(&mut guest, Kind::Write, 8 * round, &data, 0);
+        let store = &bench.json(&["stats", "s.tn", "--json"])["store"];
+        assert_eq!(store["durable_lsn"], store["appended_lsn"], "{store}");
         server.kill9();
         server = serve(&bench);
         guest.reconnect(&socket(&bench)).expect("connected again");
