@@ -50,7 +50,7 @@ limit_of() {
     echo "${limit:-300}"
 }
 # The commands of a patch, in the order of the file: the cheapest comes first.
-commands() { sed -n '/^diff --git/q; /^\(test\|e2e\|crash\): /p' "$(patch_file "$1")"; }
+commands() { sed -n '/^diff --git/q; /^\(test\|e2e\|guest\|crash\): /p' "$(patch_file "$1")"; }
 
 if [ ${#names[@]} -eq 0 ]; then
     for file in test/mutants/*.patch; do
@@ -134,6 +134,8 @@ build_of() {
     case $1 in
     test:*) echo "cargo test --release --locked --no-run -p tonearm ${1#test: }" ;;
     e2e:*) echo "cargo build --release --locked -p tonearm -p tonearm-sqlite && cargo test --release --locked --no-run -p tonearm -p tonearm-tests --test e2e" ;;
+    # The image of guests has nothing of ours but what each run puts into it, so the copy uses that of the checkout.
+    guest:*) echo "'$root'/scripts/guest.sh && mkdir -p target && ln -sfn '$root'/target/guest target/guest && cargo build --release --locked -p tonearm -p tonearm-sqlite && cargo test --release --locked --no-run -p tonearm -p tonearm-tests --test guest" ;;
     crash:*) echo "cargo build --release --locked --workspace --bin crash" ;;
     esac
 }
@@ -141,6 +143,7 @@ run_of() {
     case $1 in
     test:*) echo "cargo test --release --locked -p tonearm ${1#test: }" ;;
     e2e:*) echo "cargo test --release --locked -p tonearm -p tonearm-tests --test e2e ${1#e2e: }" ;;
+    guest:*) echo "cargo test --release --locked -p tonearm -p tonearm-tests --test guest ${1#guest: }" ;;
     crash:*) echo "$CARGO_TARGET_DIR/release/crash ${1#crash: }" ;;
     esac
 }

@@ -51,7 +51,7 @@ fn every_planted_fault_names_a_promise_and_its_tests() {
             .collect();
         let promises = header.iter().filter(|line| line.starts_with("promise: "));
         let is_command = |line: &&&str| {
-            let kinds = ["test: -p ", "e2e: ", "crash: "];
+            let kinds = ["test: -p ", "e2e: ", "guest: ", "crash: "];
             kinds.iter().any(|kind| line.starts_with(kind))
         };
         let commands = header.iter().filter(is_command).count();
@@ -72,7 +72,7 @@ fn every_planted_fault_names_a_promise_and_its_tests() {
         }
     }
     none(
-        "test/mutants/NAME.patch has one line `promise: ...`, then `test: -p CRATE --lib|--test ...`, `e2e: ...` or \
+        "test/mutants/NAME.patch has one line `promise: ...`, then `test: -p CRATE --lib|--test ...`, `e2e: ...`, `guest: ...` or \
          `crash: ...`, then a diff of production code",
         &faults,
     );
