@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
+use tonearm_attach::Queues;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions, Volume};
 use tonearm_fuse::{FuseServer, Requests};
@@ -58,8 +59,8 @@ pub enum Event {
     Ended(anyhow::Result<()>),
     /// The mount has ended.
     Unmounted(std::io::Result<()>),
-    /// The device with this number has ended, or could not be kept.
-    Detached(u32, Result<(), tonearm_attach::AttachError>),
+    /// The device at this path has ended, or could not be kept.
+    Detached(PathBuf, Result<(), tonearm_attach::AttachError>),
     /// A signal has come.
     Signal(i32),
     /// A client of the control socket has asked for the end.
@@ -155,6 +156,7 @@ fn run_on(
         executor: executor.clone(),
         files: FileServer::new(rt, pool, &disk, &files),
         devices: Devices::new(rt, pool, &executor.handle, &disk),
+        queues: Queues::new(rt, pool, &executor.handle, &disk),
         disk,
         connections,
         archives,
@@ -264,6 +266,7 @@ struct Serving {
     files: FileServer,
     connections: Connections,
     devices: Devices,
+    queues: Queues,
     archives: Archives,
     mount: Option<FuseServer>,
     control: ControlHandler,
@@ -290,6 +293,7 @@ impl Serving {
                         rt.spawn(self.control.clone().answer(request, replies));
                     }
                     Message::Vhost(ask) => self.devices.answer(ask),
+                    Message::Ublk(ask) => self.queues.answer(ask),
                     Message::Stop => break 'serving,
                 }
             }
@@ -309,6 +313,7 @@ impl Serving {
         }
         self.connections.shutdown(GRACE).await;
         self.devices.shut_down().await;
+        self.queues.shut_down().await;
         if let Some(mount) = &self.mount
             && !mount.shut_down(GRACE).await
         {
