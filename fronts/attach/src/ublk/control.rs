@@ -289,20 +289,17 @@ impl Ublk {
     /// server lives.
     ///
     /// # Errors
-    /// When the kernel refuses, or the page cache cannot be written.
+    /// When the kernel refuses.
     pub fn stop(&mut self, index: u32, identity: &Identity) -> Result<(), AttachError> {
         let Some(info) = self.info(index)? else {
             return Ok(());
         };
-        if info.identity != identity.number() {
-            return Ok(());
-        }
-        if info.state == State::Live {
-            // The kernel fails what it writes itself while it stops a device that could be taken over.
+        if info.identity == identity.number() && info.state == State::Live {
+            // The kernel fails what it writes itself while it stops a device that could be taken over. A program that has the device
+            // open gets an error of this from its own fsync(2).
             let path = Device::path_of(Driver::Ublk, index);
             let opened = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-            let synced = opened.and_then(rustix::fs::fsync);
-            synced.map_err(|errno| AttachError::unreadable(&path, errno.into()))?;
+            let _ = opened.and_then(rustix::fs::fsync);
         }
         self.abort(index, identity)
     }

@@ -3,5 +3,6 @@
 
 mod attach;
 mod cuts;
+mod driver;
 mod failing;
 mod logged;
