@@ -46,7 +46,7 @@ pub struct UblkShape {
     pub read_only: bool,
 }
 
-/// A device that an earlier server has left.
+/// A device that was made, or that an earlier server has left.
 #[derive(Clone, Debug)]
 pub struct Found {
     /// Its number: 0 for /dev/ublkb0.
@@ -271,13 +271,19 @@ impl Ublk {
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn start(&mut self, found: &Found, identity: &Identity) -> Result<(), AttachError> {
+    pub fn start(&mut self, found: &Found) -> Result<(), AttachError> {
         let (what, number) = match found.state {
             State::Dead => ("the start of a device", control::START_DEV),
             _ => ("another server of a device", control::END_USER_RECOVERY),
         };
-        self.ask(what, number, found.index, own_pid() as u64, &mut [])?;
-        let index = found.index;
+        self.ask(what, number, found.index, own_pid() as u64, &mut [])
+    }
+
+    /// Makes a device known to `tonearm devices`, and makes the kernel notice the death of its server soon. A device works without that.
+    ///
+    /// # Errors
+    /// When a file cannot be written.
+    pub fn settle(&self, index: u32, identity: &Identity) -> Result<(), AttachError> {
         let timeout = PathBuf::from(format!("/sys/block/ublkb{index}/queue/io_timeout"));
         fs::write(&timeout, NOTICE_MS.to_string())
             .map_err(|error| AttachError::unreadable(&timeout, error))?;
@@ -304,8 +310,11 @@ impl Ublk {
         self.abort(index, identity)
     }
 
-    /// Ends the block device, without its page cache.
-    fn abort(&mut self, index: u32, identity: &Identity) -> Result<(), AttachError> {
+    /// Ends the block device without a write of its page cache, which waits for ever if the server dies meanwhile.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn abort(&mut self, index: u32, identity: &Identity) -> Result<(), AttachError> {
         if !self.belongs(index, identity)? {
             return Ok(());
         }

@@ -134,7 +134,7 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
         .as_mut()
         .map(|running| std::mem::take(&mut running.attached));
     for device in devices.unwrap_or_default() {
-        device.end();
+        device.end(ended.is_none());
     }
     let ended = stop(server, session, &mailbox, &events, ended);
     // The thread has sent its last event, and only unwinds its stack now.
@@ -362,7 +362,9 @@ impl Running {
         };
         if let Err(error) = running.show(plan, catalog, front, mailbox, events) {
             mount::end(running.mount.take());
-            running.attached.iter().for_each(Attached::end);
+            for device in &running.attached {
+                device.end(true);
+            }
             return Err(error);
         }
         Ok(running)

@@ -341,11 +341,12 @@ impl Attached {
         }
     }
 
-    /// Ends the device before its server ends, unless it is in use: then its programs wait for another server.
-    pub fn end(&self) {
+    /// Ends the device before its server ends, unless it is in use: then its programs wait for another server. `is_served` says that the
+    /// engine still serves it.
+    pub fn end(&self, is_served: bool) {
         match self {
             Attached::Nbd(device) => device.end(),
-            Attached::Ublk(device) => device.end(),
+            Attached::Ublk(device) => device.end(is_served),
         }
     }
 }

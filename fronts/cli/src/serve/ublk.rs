@@ -54,7 +54,7 @@ impl UblkDevice {
                 let found = driver.add(shape, &identity)?;
                 let served = serve(&mut driver, &found, &identity, mailbox, ending);
                 if let Err(error) = served {
-                    driver.stop(found.index, &identity)?;
+                    driver.abort(found.index, &identity)?;
                     driver.delete(found.index, &identity)?;
                     return Err(error);
                 }
@@ -62,6 +62,9 @@ impl UblkDevice {
             }
         };
         let index = found.index;
+        if let Err(error) = driver.settle(index, &identity) {
+            report::note(error);
+        }
         let (present, gone) = channel();
         let theirs = identity.clone();
         std::thread::Builder::new()
@@ -93,8 +96,9 @@ impl UblkDevice {
         Device::path_of(Driver::Ublk, self.index)
     }
 
-    /// Ends the device before its server ends, unless it is in use: then its programs wait for another server.
-    pub fn end(&self) {
+    /// Ends the device before its server ends, unless it is in use: then its programs wait for another server. `is_served` says that the
+    /// engine still serves it.
+    pub fn end(&self, is_served: bool) {
         let path = self.path();
         match is_claimed(&path) {
             Ok(true) => report::note(format_args!(
@@ -102,10 +106,18 @@ impl UblkDevice {
                 path.display(),
             )),
             Ok(false) => {
-                let stopped =
-                    Ublk::new().and_then(|mut driver| driver.stop(self.index, &self.identity));
+                let stopped = Ublk::new().and_then(|mut driver| match is_served {
+                    true => driver.stop(self.index, &self.identity),
+                    false => driver.abort(self.index, &self.identity),
+                });
                 if let Err(error) = stopped {
                     report::note(format_args!("{}: {error}", path.display()));
+                    return;
+                }
+                if !is_served {
+                    let deleted = Ublk::new()
+                        .and_then(|mut driver| driver.delete(self.index, &self.identity));
+                    deleted.unwrap_or_else(report::note);
                     return;
                 }
                 // Its end is the end of the channel.
@@ -168,7 +180,7 @@ fn serve(
     let (reply, answer) = sync_channel(1);
     mailbox.send(Message::Ublk(Ask(Box::new(plan), reply)));
     match answer.recv().context("the server is shutting down")? {
-        Ok(()) => Ok(driver.start(found, identity)?),
+        Ok(()) => Ok(driver.start(found)?),
         Err(why) => bail!("the queue of the device cannot be served: {why}"),
     }
 }

@@ -6,3 +6,4 @@ mod cuts;
 mod driver;
 mod failing;
 mod logged;
+mod queue;
