@@ -16,6 +16,7 @@ use std::fs;
 use std::io::{Error, ErrorKind};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use tonearm_uring::UblkControl;
 
@@ -246,11 +247,12 @@ impl Ublk {
         let (what, number) = ("another server of a device", control::START_USER_RECOVERY);
         match self.ask(what, number, found.index, 0, &mut []) {
             Ok(()) => Ok(true),
-            Err(AttachError::Refused { error, .. })
-                if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) =>
-            {
-                Ok(false)
-            }
+            Err(AttachError::Refused { error, .. }) => match Errno::from_io_error(&error) {
+                Some(Errno::BUSY) => Ok(false),
+                // A server has begun and died before it had a queue. The device is as this command would leave it.
+                Some(Errno::INVAL) if found.state == State::Quiesced => Ok(true),
+                _ => Err(AttachError::Refused { what, error }),
+            },
             Err(error) => Err(error),
         }
     }
@@ -285,18 +287,30 @@ impl Ublk {
     /// When a file cannot be written.
     pub fn settle(&self, index: u32, identity: &Identity) -> Result<(), AttachError> {
         let timeout = PathBuf::from(format!("/sys/block/ublkb{index}/queue/io_timeout"));
-        fs::write(&timeout, NOTICE_MS.to_string())
-            .map_err(|error| AttachError::unreadable(&timeout, error))?;
+        let unreadable = |error| AttachError::unreadable(&timeout, error);
+        let present = fs::read_to_string(&timeout).map_err(unreadable)?;
+        if present.trim() != NOTICE_MS.to_string() {
+            let mut write = Command::new("sh");
+            write.args(["-c", "echo \"$1\" >\"$0\""]).arg(&timeout);
+            wait_for(write.arg(NOTICE_MS.to_string())).map_err(unreadable)?;
+        }
         label::write(index, identity)
             .map_err(|error| AttachError::unreadable(Path::new("/run/tonearm"), error))
     }
 
-    /// Ends the block device. Requests from then on fail, so programs must not use it. What lies in its page cache is written first if a
-    /// server lives.
+    /// Writes the page cache of a device that this process serves.
+    pub fn sync(&self, index: u32) {
+        let path = Device::path_of(Driver::Ublk, index);
+        // A program that has the device open gets an error of this from its own fsync(2).
+        let _ = wait_for(Command::new("sync").arg(path));
+    }
+
+    /// Ends the block device of another process. Requests from then on fail, so programs must not use it. What lies in its page cache is
+    /// written first if a server lives.
     ///
     /// # Errors
     /// When the kernel refuses.
-    pub fn stop(&mut self, index: u32, identity: &Identity) -> Result<(), AttachError> {
+    fn stop(&mut self, index: u32, identity: &Identity) -> Result<(), AttachError> {
         let Some(info) = self.info(index)? else {
             return Ok(());
         };
@@ -372,6 +386,15 @@ impl Ublk {
             std::thread::sleep(LOOK);
         }
         self.delete(index, identity)
+    }
+}
+
+/// Runs a command that waits for requests of a device. This process must not wait for those that it serves: if it is killed meanwhile,
+/// the wait goes on in the kernel and keeps the process, and so its store and its queues, from every other server.
+fn wait_for(command: &mut Command) -> std::io::Result<()> {
+    match command.stdin(Stdio::null()).status()? {
+        status if status.success() => Ok(()),
+        status => Err(Error::other(status.to_string())),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::abi::{IoRequest, queue, queue_command};
 use super::execute::Executor;
 use rustix::io::Errno;
-use std::cell::Cell;
+use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
 use tonearm_rt::{Data, DeviceId, IoError, Notify, Op, Request, Rt};
 use tonearm_uring::UblkDescriptors;
@@ -14,7 +14,9 @@ pub(super) struct Queue {
     pub executor: Executor,
     /// /dev/ublkcN in the engine's ring.
     pub device: DeviceId,
-    pub descriptors: UblkDescriptors,
+    /// Mapped when the kernel has the commands: another server could not map them if this process died with the mapping and without the
+    /// commands. No request comes before that.
+    pub descriptors: OnceCell<UblkDescriptors>,
     /// Tags that are served.
     pub tags: Cell<u16>,
     /// Requests that are carried out.
@@ -38,6 +40,19 @@ impl Queue {
                 queue.changed.notify();
             });
         }
+    }
+
+    /// Maps the descriptions of requests, once the kernel has the commands.
+    ///
+    /// # Errors
+    /// When the kernel has refused a command, and those of mmap(2).
+    pub fn map(&self, depth: u16) -> std::io::Result<()> {
+        if let Some(error) = self.fault.get() {
+            return Err(std::io::Error::from_raw_os_error(error.errno));
+        }
+        let descriptors = UblkDescriptors::map(&self.executor.data, depth)?;
+        let _ = self.descriptors.set(descriptors);
+        Ok(())
     }
 
     /// Resolves when the device has ended, or failed.
@@ -77,7 +92,9 @@ impl Queue {
                 Err(error) => return self.fault.set(Some(error)),
             }
             self.under_way.set(self.under_way.get() + 1);
-            let request = IoRequest::parse(self.descriptors.read(tag));
+            let descriptors = self.descriptors.get();
+            let descriptors = descriptors.expect("the device starts when they are mapped");
+            let request = IoRequest::parse(descriptors.read(tag));
             result = self.executor.execute(tag, request).await;
             self.under_way.set(self.under_way.get() - 1);
             if self.is_stopping.get() {

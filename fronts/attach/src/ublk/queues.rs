@@ -2,7 +2,7 @@
 
 use super::execute::Executor;
 use super::queue::Queue;
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use std::sync::mpsc::{Sender, SyncSender};
 use tonearm_base::{BufPool, Nanos};
 use tonearm_disk::{Disk, VolumeKind};
 use tonearm_rt::{Data, Notify, Op, Rt, Semaphore};
-use tonearm_uring::{UblkDescriptors, UringHandle};
+use tonearm_uring::UringHandle;
 
 /// Most bytes of reads under way, of all queues.
 const READ_BYTES_MAX: u64 = 32 << 20;
@@ -76,7 +76,7 @@ impl Queues {
     pub fn answer(&self, ask: Ask) {
         let Ask(plan, reply) = ask;
         let QueuePlan { depth, ended, .. } = *plan;
-        let queue = match self.open(&plan.volume, plan.device, depth) {
+        let queue = match self.open(&plan.volume, plan.device) {
             Ok(queue) => queue,
             Err(why) => {
                 let _ = reply.try_send(Err(why));
@@ -89,11 +89,11 @@ impl Queues {
         self.0.rt.spawn_detached(async move {
             // Commands that the kernel refuses end as they are submitted.
             inner.rt.sleep(REFUSAL).await;
-            let refused = queue.fault.get().map(|error| error.to_string());
-            let is_refused = refused.is_some();
+            let begun = queue.map(depth).map_err(|error| error.to_string());
+            let is_begun = begun.is_ok();
             // The thread may have gone, as at the other ends below.
-            let _ = reply.try_send(refused.map_or(Ok(()), Err));
-            if is_refused {
+            let _ = reply.try_send(begun);
+            if !is_begun {
                 return;
             }
             queue.ended().await;
@@ -116,7 +116,7 @@ impl Queues {
         }
     }
 
-    fn open(&self, volume: &str, device: OwnedFd, depth: u16) -> Result<Rc<Queue>, String> {
+    fn open(&self, volume: &str, device: OwnedFd) -> Result<Rc<Queue>, String> {
         let Inner {
             rt,
             pool,
@@ -132,8 +132,6 @@ impl Queues {
         if volume.kind() != VolumeKind::Plain {
             return Err(format!("{} is not a volume that is served", volume.name()));
         }
-        let descriptors =
-            UblkDescriptors::map(&device, depth).map_err(|error| error.to_string())?;
         let data = device.try_clone().map_err(|error| error.to_string())?;
         Ok(Rc::new(Queue {
             rt: rt.clone(),
@@ -144,7 +142,7 @@ impl Queues {
                 data,
             },
             device: handle.add_ublk(device),
-            descriptors,
+            descriptors: OnceCell::new(),
             tags: Cell::new(0),
             under_way: Cell::new(0),
             is_stopping: Cell::new(false),

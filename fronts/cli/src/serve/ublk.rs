@@ -106,9 +106,11 @@ impl UblkDevice {
                 path.display(),
             )),
             Ok(false) => {
-                let stopped = Ublk::new().and_then(|mut driver| match is_served {
-                    true => driver.stop(self.index, &self.identity),
-                    false => driver.abort(self.index, &self.identity),
+                let stopped = Ublk::new().and_then(|mut driver| {
+                    if is_served {
+                        driver.sync(self.index);
+                    }
+                    driver.abort(self.index, &self.identity)
                 });
                 if let Err(error) = stopped {
                     report::note(format_args!("{}: {error}", path.display()));

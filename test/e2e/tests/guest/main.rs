@@ -4,6 +4,7 @@
 mod attach;
 mod cuts;
 mod driver;
+mod early;
 mod failing;
 mod logged;
 mod queue;
