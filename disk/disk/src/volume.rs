@@ -19,6 +19,8 @@ pub struct Volume {
     engine: Engine,
     pool: BufPool,
     shared: SharedVolume,
+    /// Changes end when they survive the end of this process.
+    outlived: bool,
 }
 
 impl Volume {
@@ -27,7 +29,15 @@ impl Volume {
             engine: engine.clone(),
             pool: pool.clone(),
             shared,
+            outlived: false,
         }
+    }
+
+    /// A handle for a writer that lives longer than this process and does not repeat changes that have ended, such as a kernel. A
+    /// change through it ends when it survives the end of this process. A power cut may take it back, as every change before a flush.
+    pub fn for_longer_lived(mut self) -> Self {
+        self.outlived = true;
+        self
     }
 
     pub(crate) fn shared(&self) -> &SharedVolume {
@@ -117,7 +127,7 @@ impl Volume {
     }
 
     /// Writes `data` at `offset`, as one commit. Ends when the write is acknowledged: at once, or when it is
-    /// durable if `durable` or the store's mode asks for it.
+    /// durable if `durable` or the store's mode asks for it ([`Volume::for_longer_lived`] has a third answer).
     ///
     /// # Errors
     /// Beyond the end, read-only, or failed. Nothing of it has been written then, unless the error is that
@@ -239,15 +249,6 @@ impl Volume {
     /// When the log fails.
     pub async fn flush(&self) -> Result<(), DiskError> {
         Ok(self.engine.flush().await?)
-    }
-
-    /// Waits until what was written so far survives the end of this process, on this volume and on all others. A power cut may take
-    /// it back.
-    ///
-    /// # Errors
-    /// When the log fails.
-    pub async fn written(&self) -> Result<(), DiskError> {
-        Ok(self.engine.wait_flushed().await?)
     }
 
     /// Reads the range so that it is verified and the system's caches know it.
@@ -431,6 +432,8 @@ impl Volume {
     async fn acknowledge(&self, lsn: Lsn, durable: bool) -> Result<(), DiskError> {
         if durable || self.engine.options().ack == Ack::Write {
             self.engine.wait_durable(lsn).await?;
+        } else if self.outlived {
+            self.engine.wait_flushed().await?;
         }
         Ok(())
     }

@@ -82,6 +82,8 @@ pub struct UringDriver {
     files: usize,
     /// Entries that lead others have no completion unless they fail, so that a waiting thread does not wake for them (Linux 5.17).
     leads_skip: bool,
+    /// The submission queue has entries that send or answer.
+    sends: bool,
     /// Slots whose next entry is not yet in the submission queue.
     backlog: VecDeque<u32>,
     /// Ended, not yet returned.
@@ -151,6 +153,7 @@ impl UringDriver {
             slots: ManuallyDrop::new(Vec::new()),
             free: Vec::new(),
             files: 0,
+            sends: false,
             backlog: VecDeque::new(),
             done: Vec::new(),
             answers: Vec::new(),
@@ -246,6 +249,7 @@ impl UringDriver {
                 .operation
                 .as_mut()
                 .expect("a slot in the backlog has an operation");
+            self.sends |= matches!(operation.request.op, Op::Send | Op::Command);
             if operation.writes_zeroes() && self.zeroes.is_none() {
                 *self.zeroes = Some(BufPool::new(0).alloc_zeroed(ZEROES_BYTES));
             }
@@ -278,6 +282,7 @@ impl UringDriver {
     /// # Panics
     /// When the kernel refuses the ring itself.
     fn enter(&mut self, want: usize, timeout: Option<Duration>) {
+        self.sends = false;
         let queue = self.ring.submission();
         let needless = want == 0 && queue.is_empty() && !queue.taskrun() && !queue.cq_overflow();
         drop(queue);
@@ -383,9 +388,11 @@ impl Driver for UringDriver {
         };
         let alone = target.kind == Kind::File && self.files == 0;
         if request.op == Op::Flush && alone && self.calls.is_none() {
-            // Queued entries, such as replies, are submitted before this thread blocks.
+            // Queued replies leave before this thread blocks. It could not take up what other entries bring.
             self.fill();
-            self.enter(0, None);
+            if self.sends {
+                self.enter(0, None);
+            }
             let result = fdatasync(target.fd);
             self.finish(token, result, request.data);
             return self.end(device);

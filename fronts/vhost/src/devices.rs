@@ -155,7 +155,8 @@ impl Devices {
         let ring = Rc::new(Ring {
             rt: rt.clone(),
             executor: Executor {
-                volume,
+                // The guest must not notice the end of this process.
+                volume: volume.for_longer_lived(),
                 memory: plan.memory,
                 pool: pool.clone(),
                 budget: self.0.budget.clone(),

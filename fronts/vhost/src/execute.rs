@@ -144,19 +144,7 @@ impl Executor {
             .copy_to(&self.memory, HEADER_BYTES, &mut data)?;
         data.attach(Rc::new(memory));
         let written = self.volume.write(offset, data.share(), self.write_through);
-        match written.await {
-            Ok(()) => Ok(self.kept().await),
-            Err(_) => Ok(Status::Failed),
-        }
-    }
-
-    /// Ends a change. The guest must not notice the death of this process, so what it has been told of must survive that.
-    async fn kept(&self) -> Status {
-        match self.write_through {
-            // It is durable.
-            true => Status::Done,
-            false => Status::of(self.volume.written().await),
-        }
+        Ok(Status::of(written.await))
     }
 
     /// Discards ranges, or writes zeroes. Each range is one commit.
@@ -197,7 +185,7 @@ impl Executor {
                 return Ok(Status::Failed);
             }
         }
-        Ok(self.kept().await)
+        Ok(Status::Done)
     }
 }
 

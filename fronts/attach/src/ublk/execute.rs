@@ -17,6 +17,8 @@ static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
 
 /// What the requests of a queue need.
 pub(super) struct Executor {
+    /// For longer-lived writers: the programs of the device go on when this process is killed, and the kernel does not send answered
+    /// requests again.
     pub volume: Volume,
     pub pool: BufPool,
     /// Memory for data that is read.
@@ -56,10 +58,6 @@ impl Executor {
                 zeroed.await.map_err(errno)?;
             }
             Verb::Other(_) => return Err(Errno::OPNOTSUPP),
-        }
-        if !durable {
-            // The programs of the device go on when this process is killed, and the kernel does not send answered requests again.
-            volume.written().await.map_err(errno)?;
         }
         Ok(length)
     }

@@ -136,7 +136,7 @@ impl Queues {
         Ok(Rc::new(Queue {
             rt: rt.clone(),
             executor: Executor {
-                volume,
+                volume: volume.for_longer_lived(),
                 pool: pool.clone(),
                 budget: budget.clone(),
                 data,

@@ -25,12 +25,8 @@ use tonearm_attach::{
     AttachError, Device, Driver, Identity, Kernel, Shape, UblkShape, choose, load_module,
     nbd_devices,
 };
-use tonearm_base::Slice;
-use tonearm_disk::{Piece, Volume};
 use tonearm_nbd::proto::{Negotiated, transmission_flags};
-use tonearm_nbd::transmission::{Target, TargetError};
 use tonearm_nbd::{Accepted, Catalog, Client, Export};
-use tonearm_rt::Permit;
 use tonearm_terminal::report;
 
 /// How often a dead socket of the kernel is looked for, and for how long. The kernel notices one within milliseconds.
@@ -370,75 +366,5 @@ impl NbdDevice {
             }
             Err(error) => report::note(error),
         }
-    }
-}
-
-/// A volume for a kernel that goes on when this server is killed: a change is answered when it survives that. A program in the kernel's
-/// place would have to send it again otherwise, and the kernel does not.
-#[derive(Clone)]
-pub struct Survivor(pub Volume);
-
-impl Survivor {
-    async fn written(
-        &self,
-        done: Result<(), TargetError>,
-        durable: bool,
-    ) -> Result<(), TargetError> {
-        done?;
-        if durable {
-            return Ok(());
-        }
-        Ok(self.0.written().await?)
-    }
-}
-
-impl Target for Survivor {
-    fn size_bytes(&self) -> u64 {
-        self.0.size_bytes()
-    }
-
-    fn read_only(&self) -> bool {
-        self.0.read_only()
-    }
-
-    async fn reserve(&self, bytes: u64) -> Result<Permit, TargetError> {
-        Target::reserve(&self.0, bytes).await
-    }
-
-    async fn read(&self, offset: u64, len: u64) -> Result<Vec<Piece>, TargetError> {
-        Target::read(&self.0, offset, len).await
-    }
-
-    async fn write(&self, offset: u64, data: Slice, durable: bool) -> Result<(), TargetError> {
-        let done = Target::write(&self.0, offset, data, durable).await;
-        self.written(done, durable).await
-    }
-
-    async fn trim(&self, offset: u64, len: u64, durable: bool) -> Result<(), TargetError> {
-        let done = Target::trim(&self.0, offset, len, durable).await;
-        self.written(done, durable).await
-    }
-
-    async fn write_zeroes(
-        &self,
-        offset: u64,
-        len: u64,
-        keep_space: bool,
-        durable: bool,
-    ) -> Result<(), TargetError> {
-        let done = Target::write_zeroes(&self.0, offset, len, keep_space, durable).await;
-        self.written(done, durable).await
-    }
-
-    async fn flush(&self) -> Result<(), TargetError> {
-        Target::flush(&self.0).await
-    }
-
-    async fn cache(&self, offset: u64, len: u64) -> Result<(), TargetError> {
-        Target::cache(&self.0, offset, len).await
-    }
-
-    async fn status(&self, offset: u64, len: u64) -> Result<Vec<(u64, bool)>, TargetError> {
-        Target::status(&self.0, offset, len).await
     }
 }

@@ -5,7 +5,6 @@
 //! ```
 
 use super::archive::{ArchivePlan, Archives};
-use super::attach::Survivor;
 use super::control_handler::{ControlHandler, Front};
 use super::mailbox::{Mailbox, Message};
 use super::mount::Mountpoint;
@@ -20,7 +19,7 @@ use tonearm_attach::Queues;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions, Volume};
 use tonearm_fuse::{FuseServer, Requests};
-use tonearm_nbd::transmission::{Connections, Target, TransmissionOptions};
+use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, FileSystem, Occupant};
@@ -285,7 +284,8 @@ impl Serving {
             while let Ok(message) = messages.try_recv() {
                 match message {
                     Message::Connection(accepted) => self.serve(accepted, |volume| volume),
-                    Message::Attach(accepted) => self.serve(accepted, Survivor),
+                    // The kernel goes on when this server is killed.
+                    Message::Attach(accepted) => self.serve(accepted, Volume::for_longer_lived),
                     Message::Files(socket) => {
                         self.files.accept(self.executor.handle.add_stream(socket));
                     }
@@ -332,14 +332,14 @@ impl Serving {
         Ok(closed?)
     }
 
-    fn serve<T: Target>(&self, accepted: tonearm_nbd::Accepted, target: impl FnOnce(Volume) -> T) {
+    fn serve(&self, accepted: tonearm_nbd::Accepted, handle: impl FnOnce(Volume) -> Volume) {
         let tonearm_nbd::Accepted { socket, client } = accepted;
         // The volume may have been deleted since the handshake: the client sees the end of its connection.
         if let Ok(volume) = self.disk.volume(&client.export)
             && volume.kind() == tonearm_disk::VolumeKind::Plain
         {
             let stream = self.executor.handle.add_stream(socket);
-            self.connections.add(stream, client, target(volume));
+            self.connections.add(stream, client, handle(volume));
         }
     }
 }

@@ -1,6 +1,7 @@
 //! A small NBD client with blocking I/O. It fills targets, and makes loads that fio's nbd engine cannot make: batches
 //! with one flush, and FUA.
 
+use crate::content::Content;
 use anyhow::{Context, bail};
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -20,10 +21,8 @@ pub struct Client {
     stream: UnixStream,
     /// Size of the export.
     pub size_bytes: u64,
-    random: u64,
+    content: Content,
     out: Vec<u8>,
-    payload: Vec<u8>,
-    written: usize,
 }
 
 impl Client {
@@ -51,24 +50,17 @@ impl Client {
             .read_exact(&mut answer)
             .context("the server refuses the export")?;
         let size: [u8; 8] = answer[..8].try_into()?;
-        let mut client = Self {
+        Ok(Self {
             stream,
             size_bytes: u64::from_be_bytes(size),
-            random: 0x9e37_79b9_7f4a_7c15,
+            content: Content::new(),
             out: Vec::new(),
-            payload: vec![0; 2 * MIB],
-            written: 0,
-        };
-        for index in 0..2 * MIB / 8 {
-            let word = client.random().to_le_bytes();
-            client.payload[index * 8..][..8].copy_from_slice(&word);
-        }
-        Ok(client)
+        })
     }
 
     /// Chooses another sequence of random addresses.
     pub fn seed(&mut self, seed: u64) {
-        self.random ^= (seed + 1).wrapping_mul(0xd134_2543_de82_ef95);
+        self.content.seed(seed);
     }
 
     /// Writes the whole export once and flushes.
@@ -127,7 +119,7 @@ impl Client {
     /// When a request fails.
     pub fn write_random(&mut self, count: usize, flags: u16) -> anyhow::Result<()> {
         for _ in 0..count {
-            let block = self.random() % (self.size_bytes / BLOCK as u64);
+            let block = self.content.random() % (self.size_bytes / BLOCK as u64);
             self.push(COMMAND_WRITE, flags, block * BLOCK as u64, BLOCK);
         }
         self.send()?;
@@ -152,10 +144,7 @@ impl Client {
         self.out.extend_from_slice(&offset.to_be_bytes());
         self.out.extend_from_slice(&(length as u32).to_be_bytes());
         if command == COMMAND_WRITE {
-            // Each write has new content, because Tonearm's log stores only the words of a block that change.
-            self.written += 1;
-            let from = self.written * 8 % MIB;
-            self.out.extend_from_slice(&self.payload[from..][..length]);
+            self.out.extend_from_slice(self.content.next(length));
         }
     }
 
@@ -175,13 +164,5 @@ impl Client {
             }
         }
         Ok(())
-    }
-
-    /// Marsaglia's xorshift, so that every server gets the same addresses.
-    fn random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
     }
 }

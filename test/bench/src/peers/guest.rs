@@ -1,6 +1,7 @@
 //! Measures a virtual machine's disk (vhost-user-blk) beside NBD: the same load on the same store, by the driver of a guest and by an
 //! NBD client, in pairs. There is no guest: the load generator drives the rings itself.
 
+use crate::content::Content;
 use crate::sample::{Bench, Sample};
 use crate::server::Kind;
 use crate::workload::{Load, Span, Workload};
@@ -95,9 +96,7 @@ pub fn measure(bench: &Bench, depth: usize, round: usize) -> anyhow::Result<Pair
 pub struct Driver {
     guest: Guest,
     blocks: u64,
-    random: u64,
-    payload: Vec<u8>,
-    written: usize,
+    content: Content,
 }
 
 impl Driver {
@@ -112,18 +111,13 @@ impl Driver {
         let configuration =
             configuration.map_err(|error| anyhow::anyhow!("vhost-user: {error}"))?;
         let sectors = configuration.first_chunk::<8>().context("a capacity")?;
-        let mut driver = Self {
+        let mut content = Content::new();
+        content.seed(seed);
+        Ok(Self {
             guest,
             blocks: u64::from_le_bytes(*sectors) * SECTOR / BLOCK as u64,
-            random: 0x9e37_79b9_7f4a_7c15 ^ (seed + 1).wrapping_mul(0xd134_2543_de82_ef95),
-            payload: vec![0; 2 << 20],
-            written: 0,
-        };
-        for index in 0..driver.payload.len() / 8 {
-            let word = driver.random().to_le_bytes();
-            driver.payload[index * 8..][..8].copy_from_slice(&word);
-        }
-        Ok(driver)
+            content,
+        })
     }
 
     /// Repeats for `span`: `count` random writes of 4 KiB at once, wait for them, then a flush. Returns the numbers of
@@ -135,11 +129,8 @@ impl Driver {
         let (began, mut writes, mut flushes) = (Instant::now(), 0, 0);
         while began.elapsed() < span {
             for _ in 0..count {
-                let block = self.random() % self.blocks;
-                // Each write has new content, because Tonearm's log stores only the words of a block that change.
-                self.written += 1;
-                let from = self.written * 8 % (1 << 20);
-                let data = &self.payload[from..][..BLOCK];
+                let block = self.content.random() % self.blocks;
+                let data = self.content.next(BLOCK);
                 let sector = block * (BLOCK as u64 / SECTOR);
                 self.guest.submit(Request::Write, sector, data, 0);
             }
@@ -164,13 +155,5 @@ impl Driver {
             }
         }
         Ok(())
-    }
-
-    /// As the NBD client's.
-    fn random(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
     }
 }

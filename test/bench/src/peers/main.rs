@@ -9,9 +9,11 @@
 
 mod archive;
 mod client;
+mod content;
 mod fio;
 mod guest;
 mod layouts;
+mod no_disk;
 mod probe;
 mod recorder;
 mod recovery;
@@ -66,6 +68,7 @@ fn main() -> anyhow::Result<()> {
         println!("{:16} {}", recorder::NAME, recorder::TITLE);
         println!("{:16} {}", archive::NAME, archive::TITLE);
         println!("{:16} {}", guest::NAME, guest::TITLE);
+        println!("{:16} {}", no_disk::NAME, no_disk::TITLE);
         println!("{:16} {}", layouts::NAME, layouts::TITLE);
         return Ok(());
     }
@@ -75,6 +78,7 @@ fn main() -> anyhow::Result<()> {
         recorder::NAME,
         archive::NAME,
         guest::NAME,
+        no_disk::NAME,
         layouts::NAME,
     ];
     let known: Vec<_> = known.chain(more).collect();
@@ -148,6 +152,14 @@ fn main() -> anyhow::Result<()> {
             }
         }
     }
+    let mut disks = Vec::new();
+    if wanted(no_disk::NAME) {
+        for round in 0..rounds {
+            let triple = no_disk::measure(&bench, round).context("no-disk")?;
+            eprintln!("{}", triple.lines(round + 1, rounds));
+            disks.push(triple);
+        }
+    }
     let mut cases = Vec::new();
     if wanted(layouts::NAME) {
         cases = layouts::measure(&bench, common.quick).context("layouts")?;
@@ -162,6 +174,7 @@ fn main() -> anyhow::Result<()> {
         archives,
         restores,
         guests,
+        disks,
         layouts: cases,
     };
     if common.json {

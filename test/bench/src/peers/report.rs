@@ -3,6 +3,7 @@
 use crate::archive;
 use crate::guest;
 use crate::layouts::{self, Case};
+use crate::no_disk;
 use crate::recorder::{self, Pair};
 use crate::recovery::{self, Recovery};
 use crate::sample::Sample;
@@ -64,6 +65,8 @@ pub struct Run {
     pub restores: Vec<archive::Restore>,
     /// Samples by vhost-user and by NBD.
     pub guests: Vec<guest::Pair>,
+    /// Samples with the store on the disk, and without a disk.
+    pub disks: Vec<no_disk::Triple>,
     /// The layouts.
     pub layouts: Vec<Case>,
 }
@@ -80,6 +83,7 @@ impl Run {
             archives,
             restores,
             guests,
+            disks,
             layouts,
         } = self;
         let rounds = samples
@@ -91,6 +95,7 @@ impl Run {
                     .len()
                     .max(recorders.len() / recorder::LOADS.len())
                     .max(guests.len() / guest::DEPTHS.len())
+                    .max(disks.len())
                     .max(restores.len()),
             );
         println!("{}; tonearm with a log of {log_size}\n", machine.line());
@@ -138,6 +143,7 @@ impl Run {
         }
         costs_of_an_archive(archives, restores);
         disks_of_guests(guests);
+        cost_of_the_disk(disks);
         let recorders = recorders.iter().map(|pair| (&pair.without, &pair.with));
         let archives = archives.iter().map(|pair| (&pair.without, &pair.with));
         let guests = guests.iter().map(|pair| (&pair.nbd, &pair.guest));
@@ -150,6 +156,7 @@ impl Run {
         let all = samples
             .iter()
             .chain(pairs)
+            .chain(disks.iter().flat_map(no_disk::Triple::samples))
             .map(|sample| sample.surroundings);
         let surroundings: Vec<_> = all
             .chain(layouts.iter().map(|case| case.surroundings))
@@ -186,6 +193,7 @@ impl Run {
             "archives": self.archives,
             "restores": self.restores,
             "guests": self.guests,
+            "disks": self.disks,
             "layouts": self.layouts,
         }))
     }
@@ -303,6 +311,33 @@ fn disks_of_guests(pairs: &[guest::Pair]) {
         ]);
     }
     println!("{table}");
+}
+
+fn cost_of_the_disk(triples: &[no_disk::Triple]) {
+    let of = |value: fn(&no_disk::Triple) -> f64| Spread::of(triples.iter().map(value));
+    let (Some(ratio), Some(peer)) = (of(no_disk::Triple::ratio), of(no_disk::Triple::peer_ratio))
+    else {
+        return;
+    };
+    println!("\n{}. Target: {}.\n", no_disk::TITLE, no_disk::TARGET);
+    let mut table = table(vec!["", "tonearm", "tonearm in memory", "nbdkit memory"]);
+    let mut row = |name: &str, value: fn(&Sample) -> f64, digits| {
+        let mut row = vec![name.to_owned()];
+        for which in 0..3 {
+            let values = triples.iter().map(|triple| value(triple.samples()[which]));
+            row.push(Spread::of(values).map_or(String::new(), |spread| spread.text(digits)));
+        }
+        table.add_row(row);
+    };
+    row("requests a second", |sample| sample.rate, 0);
+    row("processor time, us", |sample| sample.cpu_us, 1);
+    println!("{table}");
+    println!(
+        "Disk by memory: {}: {}. Tonearm by nbdkit, both in memory: {}.",
+        ratio.text(2),
+        verdict(ratio.median >= no_disk::TARGET),
+        peer.text(2)
+    );
 }
 
 fn names() -> [&'static str; Kind::ALL.len()] {

@@ -16,6 +16,7 @@ use tonearm_bench::machine::{self, Surroundings, Watch};
 pub const TARGET_BYTES: u64 = 1 << 30;
 
 /// Settings of a run.
+#[derive(Clone)]
 pub struct Bench {
     /// Folder of the targets.
     pub dir: PathBuf,
@@ -78,6 +79,14 @@ impl Bench {
         } else {
             "bench.raw"
         })
+    }
+
+    /// The same settings, with the targets in another folder.
+    pub fn in_dir(&self, dir: PathBuf) -> Self {
+        Self {
+            dir,
+            ..self.clone()
+        }
     }
 
     /// Makes both targets and fills them through their servers.

@@ -1,7 +1,7 @@
 //! The servers: starting them, waiting until they serve, and stopping them.
 
 use crate::client::Client;
-use crate::sample::Bench;
+use crate::sample::{Bench, TARGET_BYTES};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
@@ -23,10 +23,12 @@ pub enum Kind {
     QemuUring,
     /// `qemu-nbd` of a raw file, `--cache=none --aio=native`.
     QemuNative,
+    /// `nbdkit memory`.
+    NbdkitMemory,
 }
 
 impl Kind {
-    /// All servers.
+    /// The servers of the workloads.
     pub const ALL: [Self; 4] = [
         Self::Tonearm,
         Self::Nbdkit,
@@ -41,6 +43,7 @@ impl Kind {
             Self::Nbdkit => "nbdkit file",
             Self::QemuUring => "qemu-nbd io_uring",
             Self::QemuNative => "qemu-nbd native",
+            Self::NbdkitMemory => "nbdkit memory",
         }
     }
 
@@ -120,6 +123,12 @@ impl Server {
                     .arg(&socket)
                     .arg("file")
                     .arg(target);
+                command
+            }
+            Kind::NbdkitMemory => {
+                let mut command = ending_with_us(Path::new("nbdkit"));
+                command.args(["-f", "-U"]).arg(&socket);
+                command.args(["memory", &TARGET_BYTES.to_string()]);
                 command
             }
             Kind::QemuUring | Kind::QemuNative => {
