@@ -7,7 +7,9 @@ use tonearm_tests::{Bench, MIB};
 
 const SCRIPT: &str = "
 must modprobe virtio_blk
-must tonearm create /dev/vda --size 64MiB --log-size 8MiB --force
+must tonearm create /dev/vda --size 72MiB --no-volume --log-size 8MiB --force
+must tonearm volume create /dev/vda main --size 64MiB
+must tonearm volume create /dev/vda data --size 8MiB
 
 # A command that must fail, and say this.
 refused() {
@@ -98,6 +100,23 @@ kill -2 $server
 wait $server || failed \"the server gave $?: $(cat /run/notes)\"
 [ ! -e $device ] || failed \"$device is still there\"
 
+# Two devices of one server; the end of one leaves the other.
+tonearm serve /dev/vda --socket /run/s.sock --attach main --attach data >/run/out 2>/run/notes &
+server=$!
+until grep -q 'attached data' /run/notes; do
+    kill -0 $server || failed \"no server: $(cat /run/notes)\"
+    usleep 20000
+done
+must dd if=/run/data of=/dev/ublkb0 bs=1M count=8
+must dd if=/run/data of=/dev/ublkb1 bs=1M count=8
+must tonearm detach /dev/vda main
+must cmp -n $((8 << 20)) /run/data /dev/ublkb1
+[ ! -e /dev/ublkb0 ] || failed 'a detached device is there'
+must tonearm detach /dev/vda data
+kill $server
+wait $server || failed \"the server gave $?: $(cat /run/notes)\"
+say two devices
+
 must tonearm volume set /dev/vda main --read-only
 attach /dev/vda
 [ \"$(blockdev --getro $device)\" = 1 ] || failed 'a read-only volume takes writes'
@@ -119,7 +138,7 @@ fn the_driver_is_chosen() {
         "virtio-blk-pci,drive=disk",
     ];
     let guest = image.boot(&bench, &disk, "");
-    for stage in ["data", "taken over", "given up"] {
+    for stage in ["data", "taken over", "given up", "two devices"] {
         guest.wait_for(stage);
         println!("{stage}");
     }
