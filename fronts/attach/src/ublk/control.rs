@@ -338,12 +338,14 @@ impl Ublk {
         }
     }
 
-    /// Forgets a device that was stopped. It goes when no program has it open any more.
+    /// Forgets a device if it was stopped. It goes when no program has it open any more.
     ///
     /// # Errors
     /// When the kernel refuses.
     pub fn delete(&mut self, index: u32, identity: &Identity) -> Result<(), AttachError> {
-        if !self.belongs(index, identity)? {
+        let info = self.info(index)?;
+        if !info.is_some_and(|info| info.identity == identity.number() && info.state == State::Dead)
+        {
             return Ok(());
         }
         label::remove(index);

@@ -97,6 +97,10 @@ impl Queues {
                 return;
             }
             queue.ended().await;
+            if queue.is_stopping.get() {
+                // The tags have requests for the next server. The device goes on.
+                return;
+            }
             inner.forget(&queue);
             let close = inner.rt.stream(queue.device, Op::Close, Data::None);
             let _ = close.await;
