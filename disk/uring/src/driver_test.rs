@@ -386,6 +386,27 @@ fn a_flush_that_the_kernel_refuses_has_failed() {
     assert_eq!(results, [refused, Ok(4096), refused]);
 }
 
+/// A flush that is alone blocks the thread, on a slow drive for long.
+#[test]
+fn queued_replies_leave_before_a_flush_blocks() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut driver = UringDriver::new().unwrap();
+    let file = driver.handle().add_file(zero_file(&dir).into());
+    let (near, mut far) = UnixStream::pair().unwrap();
+    far.set_nonblocking(true).unwrap();
+    let stream = driver.handle().add_stream(near.into());
+    let reply = Data::whole(BufPool::new(0).copy_of(b"done"));
+    driver.submit(1, request(stream, Op::Send, 0, 0, reply));
+    driver.submit(2, request(file, Op::Flush, 0, 0, Data::None));
+    let mut received = [0; 8];
+    assert_eq!(far.read(&mut received).unwrap(), 4);
+    let mut ended = Vec::new();
+    while ended.len() < 2 {
+        driver.wait(None, &mut ended);
+    }
+    assert!(ended.iter().all(|end| end.result.is_ok()));
+}
+
 #[test]
 fn a_dropped_driver_waits_for_operations_under_way() {
     let dir = tempfile::tempdir().unwrap();

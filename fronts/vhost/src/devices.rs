@@ -1,7 +1,7 @@
 //! The rings that run, on the engine's thread, and how sessions ask for them.
 
 use crate::chain::Malformed;
-use crate::execute::Executor;
+use crate::execute::{Accounts, Executor};
 use crate::inflight::Inflight;
 use crate::ring::Ring;
 use crate::shape::{PAYLOAD_BYTES_MAX, Shape};
@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use tonearm_base::BufPool;
 use tonearm_disk::{Disk, VolumeKind};
+use tonearm_requests::{Recorder, RequestMetrics};
 use tonearm_rt::{Notify, Rt, Semaphore};
 use tonearm_uring::{EventSender, UringHandle};
 use virtio_queue::Queue;
@@ -65,24 +66,46 @@ struct Inner {
     disk: Disk,
     /// Memory for data that is read, of all rings.
     budget: Semaphore,
+    accounts: Accounts,
     rings: RefCell<BTreeMap<RingId, Rc<Ring>>>,
     next: Cell<u64>,
     has_ended: Cell<bool>,
 }
 
 impl Devices {
-    /// Devices for volumes of `disk`.
-    pub fn new(rt: &Rt, pool: &BufPool, handle: &UringHandle, disk: &Disk) -> Self {
+    /// Devices for volumes of `disk`, whose requests `recorder` records.
+    pub fn new(
+        rt: &Rt,
+        pool: &BufPool,
+        handle: &UringHandle,
+        disk: &Disk,
+        recorder: &Recorder,
+    ) -> Self {
         Self(Rc::new(Inner {
             rt: rt.clone(),
             pool: pool.clone(),
             handle: handle.clone(),
             disk: disk.clone(),
             budget: Semaphore::new(rt, READ_BYTES_MAX),
+            accounts: Accounts {
+                rt: rt.clone(),
+                metrics: Rc::default(),
+                recorder: recorder.clone(),
+            },
             rings: RefCell::default(),
             next: Cell::new(0),
             has_ended: Cell::new(false),
         }))
+    }
+
+    /// Counters and latencies.
+    pub fn metrics(&self) -> &RequestMetrics {
+        &self.0.accounts.metrics
+    }
+
+    /// Rings that run.
+    pub fn rings(&self) -> usize {
+        self.0.rings.borrow().len()
     }
 
     /// Answers a session. The sessions wait for the answer, so each channel has room for it.
@@ -160,8 +183,10 @@ impl Devices {
                 memory: plan.memory,
                 pool: pool.clone(),
                 budget: self.0.budget.clone(),
+                accounts: self.0.accounts.clone(),
                 write_through: plan.write_through,
                 serial: plan.serial,
+                name: plan.volume,
             },
             queue: RefCell::new(plan.queue),
             inflight: plan.inflight,

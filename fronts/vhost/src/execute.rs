@@ -3,9 +3,10 @@
 use crate::chain::{Chain, Malformed};
 use crate::shape::{PAYLOAD_BYTES_MAX, RANGES_MAX, SECTOR_BYTES};
 use std::rc::Rc;
-use tonearm_base::BufPool;
+use tonearm_base::{BufPool, Nanos};
 use tonearm_disk::{Piece, Volume};
-use tonearm_rt::Semaphore;
+use tonearm_requests::{Answered, CommandKind, Recorder, RequestMetrics};
+use tonearm_rt::{Rt, Semaphore};
 use vm_memory::GuestMemoryMmap;
 
 /// Bytes before the data: kind, reserved, sector.
@@ -46,6 +47,14 @@ impl Status {
     }
 }
 
+/// Where requests are counted and recorded.
+#[derive(Clone)]
+pub(crate) struct Accounts {
+    pub rt: Rt,
+    pub metrics: Rc<RequestMetrics>,
+    pub recorder: Recorder,
+}
+
 /// What requests of a ring need.
 pub(crate) struct Executor {
     pub volume: Volume,
@@ -53,9 +62,12 @@ pub(crate) struct Executor {
     pub pool: BufPool,
     /// Memory for data that is read.
     pub budget: Semaphore,
+    pub accounts: Accounts,
     /// The guest sends no flushes, so each change is durable when it ends.
     pub write_through: bool,
     pub serial: [u8; 20],
+    /// Name of the volume.
+    pub name: String,
 }
 
 impl Executor {
@@ -64,6 +76,7 @@ impl Executor {
     /// # Errors
     /// When the chain breaks a rule. It may be carried out or not then.
     pub async fn execute(&self, chain: &Chain) -> Result<(Status, u64), Malformed> {
+        let arrived = self.accounts.rt.now();
         let (readable, writable) = (chain.readable.bytes(), chain.writable.bytes());
         if readable < HEADER_BYTES || writable == 0 {
             return Err(Malformed::Short { readable, writable });
@@ -73,18 +86,60 @@ impl Executor {
         let kind = u32::from_le_bytes(part(&header, 0));
         let sector = u64::from_le_bytes(part(&header, 8));
         let (sent, room) = (readable - HEADER_BYTES, writable - 1);
-        let status = match kind {
-            kind::READ => return self.read(chain, sector, room).await,
-            kind::WRITE => self.write(chain, sector, sent).await?,
-            kind::FLUSH => Status::of(self.volume.flush().await),
+        let mut written = 0;
+        let (command, bytes, status) = match kind {
+            kind::READ => {
+                let status;
+                (status, written) = self.read(chain, sector, room).await?;
+                (CommandKind::Read, room, status)
+            }
+            kind::WRITE => {
+                let status = self.write(chain, sector, sent).await?;
+                (CommandKind::Write, sent, status)
+            }
+            kind::FLUSH => (CommandKind::Flush, 0, Status::of(self.volume.flush().await)),
+            // The ranges are counted one by one.
+            kind::DISCARD | kind::WRITE_ZEROES => {
+                return Ok((self.clear(chain, kind, sent, arrived).await?, 0));
+            }
             kind::IDENTIFY if room >= self.serial.len() as u64 => {
                 chain.writable.copy_from(&self.memory, 0, &self.serial)?;
                 return Ok((Status::Done, self.serial.len() as u64));
             }
-            kind::DISCARD | kind::WRITE_ZEROES => self.clear(chain, kind, sent).await?,
-            _ => Status::Unsupported,
+            _ => (CommandKind::Unknown, 0, Status::Unsupported),
         };
-        Ok((status, 0))
+        let offset = match command {
+            CommandKind::Read | CommandKind::Write => sector.saturating_mul(SECTOR_BYTES),
+            _ => 0,
+        };
+        self.count(command, (offset, bytes), arrived, status);
+        Ok((status, written))
+    }
+
+    /// Counts a request for `(offset, bytes)`.
+    fn count(
+        &self,
+        kind: CommandKind,
+        (offset, bytes): (u64, u64),
+        arrived: Nanos,
+        status: Status,
+    ) {
+        let Accounts {
+            rt,
+            metrics,
+            recorder,
+        } = &self.accounts;
+        let request = Answered {
+            kind,
+            offset,
+            bytes,
+            fua: self.write_through && kind != CommandKind::Read && kind != CommandKind::Flush,
+            failed: status != Status::Done,
+            arrived,
+        };
+        let now = rt.now();
+        metrics.note(&request, now);
+        recorder.note(&self.name, &request, now);
     }
 
     async fn read(
@@ -148,7 +203,13 @@ impl Executor {
     }
 
     /// Discards ranges, or writes zeroes. Each range is one commit.
-    async fn clear(&self, chain: &Chain, kind: u32, bytes: u64) -> Result<Status, Malformed> {
+    async fn clear(
+        &self,
+        chain: &Chain,
+        kind: u32,
+        bytes: u64,
+        arrived: Nanos,
+    ) -> Result<Status, Malformed> {
         let count = bytes / RANGE_BYTES;
         if count == 0 || !bytes.is_multiple_of(RANGE_BYTES) || count > u64::from(RANGES_MAX) {
             return Ok(Status::Failed);
@@ -172,17 +233,23 @@ impl Executor {
                 return Ok(Status::Failed);
             };
             let durable = self.write_through;
-            let done = match kind {
-                kind::DISCARD => self.volume.trim(offset, length, durable).await,
+            let (command, done) = match kind {
+                kind::DISCARD => {
+                    let done = self.volume.trim(offset, length, durable).await;
+                    (CommandKind::Trim, done)
+                }
                 _ => {
                     let keep_space = flags & UNMAP == 0;
-                    self.volume
-                        .write_zeroes(offset, length, keep_space, durable)
-                        .await
+                    let done = self
+                        .volume
+                        .write_zeroes(offset, length, keep_space, durable);
+                    (CommandKind::WriteZeroes, done.await)
                 }
             };
-            if done.is_err() {
-                return Ok(Status::Failed);
+            let status = Status::of(done);
+            self.count(command, (offset, length), arrived, status);
+            if status != Status::Done {
+                return Ok(status);
             }
         }
         Ok(Status::Done)

@@ -2,7 +2,7 @@
 
 use crate::cli::Stats;
 use crate::control::{
-    Answer, Client, HotBlocks, MountStats, NbdStats, Request, ServerStats, UnitStats,
+    Answer, Client, HotBlocks, MountStats, Request, RequestStats, ServerStats, UnitStats,
 };
 use anyhow::bail;
 use std::io::IsTerminal;
@@ -65,9 +65,18 @@ fn page(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> String
         stats.pid,
         stats.version,
         stats.nbd.connections_open,
-        commands(&stats.nbd, before.map(|(span, stats)| (span, &stats.nbd))),
+        commands(
+            "command",
+            &stats.nbd.requests,
+            before.map(|(span, stats)| (span, &stats.nbd.requests)),
+        ),
         store(stats, before),
     );
+    if stats.vhost.has_served() {
+        let before = before.map(|(span, stats)| (span, &stats.vhost.requests));
+        let table = commands("virtual machines", &stats.vhost.requests, before);
+        text.push_str(&format!("\n{table}"));
+    }
     if let Some(mount) = &stats.mount {
         let before = before.and_then(|(span, stats)| Some((span, stats.mount.as_ref()?)));
         text.push_str(&format!("\n{}", operations(mount, before)));
@@ -85,19 +94,21 @@ fn page(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> String
 }
 
 /// One row for each command that was used. With rates if there is an earlier snapshot.
-fn commands(nbd: &NbdStats, before: Option<(Duration, &NbdStats)>) -> Table {
-    let mut heads = vec![
-        "command", "requests", "bytes", "errors", "p50", "p99", "max",
-    ];
+fn commands(
+    title: &'static str,
+    stats: &RequestStats,
+    before: Option<(Duration, &RequestStats)>,
+) -> Table {
+    let mut heads = vec![title, "requests", "bytes", "errors", "p50", "p99", "max"];
     if before.is_some() {
         heads.extend(["requests/s", "bytes/s"]);
     }
     let mut table = report::table(&heads);
-    for (index, command) in nbd.commands.iter().enumerate() {
+    for (index, command) in stats.commands.iter().enumerate() {
         if command.requests == 0 && index > 2 {
             continue;
         }
-        let latency = nbd
+        let latency = stats
             .latencies
             .iter()
             .find(|latency| latency.command == command.command);
@@ -112,8 +123,8 @@ fn commands(nbd: &NbdStats, before: Option<(Duration, &NbdStats)>) -> Table {
             time(latency.map(|latency| latency.p99_ns)),
             time(latency.map(|latency| latency.max_ns)),
         ];
-        if let Some((span, nbd)) = before {
-            let old = nbd.commands.get(index).cloned().unwrap_or_default();
+        if let Some((span, stats)) = before {
+            let old = stats.commands.get(index).cloned().unwrap_or_default();
             row.push(report::count(rate(old.requests, command.requests, span)));
             row.push(size::text(rate(old.bytes, command.bytes, span)));
         }

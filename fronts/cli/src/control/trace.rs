@@ -1,7 +1,7 @@
 //! A recording of requests, as it goes over the control socket.
 
 use serde::{Deserialize, Serialize};
-use tonearm_nbd::transmission::{CommandKind, Recorded, RecordedRequest};
+use tonearm_requests::{CommandKind, Recorded, RecordedRequest};
 
 /// What a recording is of.
 #[derive(Serialize, Deserialize, Clone, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ pub struct TraceRequest {
     /// First byte.
     pub offset: u64,
     /// Length of the range in bytes.
-    pub bytes: u32,
+    pub bytes: u64,
     /// Arrival, in nanoseconds since the start.
     pub arrival_ns: u64,
     /// Nanoseconds until the reply was handed to the socket.
@@ -68,7 +68,7 @@ pub enum TraceOp {
 }
 
 /// The fields of a request, in the order of the array.
-type Fields = (u32, TraceOp, bool, u64, u32, u64, u64);
+type Fields = (u32, TraceOp, bool, u64, u64, u64, u64);
 
 impl From<Fields> for TraceRequest {
     fn from((volume, op, fua, offset, bytes, arrival_ns, response_ns): Fields) -> Self {

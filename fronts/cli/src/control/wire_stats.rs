@@ -5,7 +5,9 @@ use super::mount_stats::MountStats;
 use serde::{Deserialize, Serialize};
 use tonearm_disk::{NumberKind, StoreStats};
 use tonearm_nbd::listen::Counts;
-use tonearm_nbd::transmission::{CommandKind, Latency, Metrics};
+use tonearm_nbd::transmission::Metrics;
+use tonearm_requests::{CommandKind, Latency, RequestMetrics};
+use tonearm_vhost::Devices;
 
 /// Upper bounds of the latency buckets, in nanoseconds: 16 us to 8 s, each twice the one before.
 const BUCKETS: std::ops::Range<u32> = 4..24;
@@ -23,6 +25,8 @@ pub struct ServerStats {
     pub store: StoreStats,
     /// Its clients.
     pub nbd: NbdStats,
+    /// Its virtual machines.
+    pub vhost: VhostStats,
     /// Its mount, if it has one.
     pub mount: Option<MountStats>,
 }
@@ -49,10 +53,9 @@ macro_rules! nbd_stats {
         #[derive(Serialize, Deserialize, Clone, Default, Debug)]
         pub struct NbdStats {
             $(#[doc = $help] pub $field: u64,)*
-            /// Each command.
-            pub commands: Vec<CommandStats>,
-            /// Latencies of reads, writes and flushes.
-            pub latencies: Vec<LatencyStats>,
+            /// Their requests.
+            #[serde(flatten)]
+            pub requests: RequestStats,
         }
 
         impl NbdStats {
@@ -68,12 +71,7 @@ macro_rules! nbd_stats {
             pub fn collect($metrics: &Metrics, $front: Counts) -> Self {
                 Self {
                     $($field: $value,)*
-                    commands: CommandKind::ALL.iter().map(|kind| command($metrics, *kind)).collect(),
-                    latencies: vec![
-                        latency("read", &$metrics.read_latency),
-                        latency("write", &$metrics.write_latency),
-                        latency("flush", &$metrics.flush_latency),
-                    ],
+                    requests: RequestStats::of(&$metrics.requests),
                 }
             }
         }
@@ -98,6 +96,56 @@ nbd_stats! {
     sends: Counter = metrics.sends.get();
     /// Receive operations; several requests may come in one.
     receives: Counter = metrics.receives.get();
+}
+
+/// What virtual machines have asked for.
+#[derive(Serialize, Deserialize, Clone, Default, Debug)]
+pub struct VhostStats {
+    /// Rings that run. A disk of a virtual machine has one or more.
+    pub rings: u64,
+    /// Their requests.
+    #[serde(flatten)]
+    pub requests: RequestStats,
+}
+
+impl VhostStats {
+    /// A snapshot.
+    pub fn of(devices: &Devices) -> Self {
+        Self {
+            rings: devices.rings() as u64,
+            requests: RequestStats::of(devices.metrics()),
+        }
+    }
+
+    /// True when there is, or was, a virtual machine.
+    pub fn has_served(&self) -> bool {
+        let mut commands = self.requests.commands.iter();
+        self.rings > 0 || commands.any(|command| command.requests > 0)
+    }
+}
+
+/// Requests of a front end.
+#[derive(Serialize, Deserialize, Clone, Default, Debug)]
+pub struct RequestStats {
+    /// Each command.
+    pub commands: Vec<CommandStats>,
+    /// Latencies of reads, writes and flushes.
+    pub latencies: Vec<LatencyStats>,
+}
+
+impl RequestStats {
+    /// A snapshot.
+    fn of(metrics: &RequestMetrics) -> Self {
+        let commands = CommandKind::ALL.iter().map(|kind| command(metrics, *kind));
+        Self {
+            commands: commands.collect(),
+            latencies: vec![
+                latency("read", &metrics.read_latency),
+                latency("write", &metrics.write_latency),
+                latency("flush", &metrics.flush_latency),
+            ],
+        }
+    }
 }
 
 /// Counters of one command.
@@ -132,7 +180,7 @@ pub struct LatencyStats {
     pub buckets: Vec<(u64, u64)>,
 }
 
-fn command(metrics: &Metrics, kind: CommandKind) -> CommandStats {
+fn command(metrics: &RequestMetrics, kind: CommandKind) -> CommandStats {
     let counters = metrics.total.of(kind);
     CommandStats {
         command: kind.name().to_string(),

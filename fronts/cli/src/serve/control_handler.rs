@@ -4,8 +4,8 @@ use super::archive::{ArchivePlan, Archives};
 use super::engine_thread::Setup;
 use crate::control::{
     Answer, ArrayInfo, Event, HotBlocks, Info, LogInfo, Mark, MarksInfo, MemberInfo, MountStats,
-    NbdStats, Request, ScrubResult, ServerStats, TraceBatch, TraceStart, Volumes, Waited,
-    change_volumes, head_text, layout_text,
+    NbdStats, Request, ScrubResult, ServerStats, TraceBatch, TraceStart, VhostStats, Volumes,
+    Waited, change_volumes, head_text, layout_text,
 };
 use crate::vacancy::{Vacancy, no_array};
 use std::cell::{Cell, RefCell};
@@ -22,6 +22,7 @@ use tonearm_nbd::{Catalog, Export, Exports};
 use tonearm_rt::{Data, Notify, Op, Rt};
 use tonearm_store::{Executor, new_uuid};
 use tonearm_terminal::report;
+use tonearm_vhost::Devices;
 
 /// Shortest time between two reports of progress.
 const PROGRESS_EVERY: Nanos = Nanos::from_millis(100);
@@ -44,6 +45,18 @@ enum Scrubbing {
     Cancelled,
 }
 
+/// What the server gives to clients.
+pub struct Services {
+    /// To NBD clients.
+    pub connections: Connections,
+    /// To archives.
+    pub archives: Archives,
+    /// To virtual machines.
+    pub devices: Devices,
+    /// To programs of this machine, if the file system is mounted.
+    pub mount: Option<FuseServer>,
+}
+
 struct State {
     rt: Rt,
     executor: Executor,
@@ -61,6 +74,7 @@ struct State {
     /// A member is being replaced.
     replacing: Cell<bool>,
     archives: Archives,
+    devices: Devices,
     mount: Option<FuseServer>,
     asked_to_stop: Box<dyn Fn()>,
 }
@@ -71,19 +85,23 @@ impl ControlHandler {
         executor: &Executor,
         setup: &Setup,
         disk: &Disk,
-        connections: &Connections,
-        archives: &Archives,
-        mount: Option<FuseServer>,
+        services: Services,
         asked_to_stop: impl Fn() + 'static,
     ) -> Self {
         let rt = &executor.rt;
+        let Services {
+            connections,
+            archives,
+            devices,
+            mount,
+        } = services;
         let handler = Self(Rc::new(State {
             rt: rt.clone(),
             executor: executor.clone(),
             path: setup.path.clone(),
             direct: !setup.places.no_direct,
             disk: disk.clone(),
-            connections: connections.clone(),
+            connections,
             catalog: setup.catalog.clone(),
             front: setup.front.clone(),
             started: rt.now(),
@@ -91,7 +109,8 @@ impl ControlHandler {
             rebuild: RefCell::new(None),
             rebuild_ended: Notify::new(rt),
             replacing: Cell::new(false),
-            archives: archives.clone(),
+            archives,
+            devices,
             mount,
             asked_to_stop: Box::new(asked_to_stop),
         }));
@@ -158,8 +177,8 @@ impl ControlHandler {
                 Ok(Answer::Waited { outcome, marks })
             }
             Request::TraceStart { volume } => self.start_trace(volume),
-            Request::TraceTake => recorded(self.0.connections.take_recorded()),
-            Request::TraceStop => recorded(self.0.connections.stop_recording()),
+            Request::TraceTake => recorded(self.0.connections.recorder().take()),
+            Request::TraceStop => recorded(self.0.connections.recorder().stop()),
             Request::ArchiveStart(start) => {
                 self.0.archives.start(ArchivePlan::of(&start)?)?;
                 self.archive()
@@ -294,7 +313,7 @@ impl ControlHandler {
                 "there is no volume '{name}' in this store; `tonearm volume list` names them"
             );
         }
-        if !self.0.connections.start_recording(volume) {
+        if !self.0.connections.recorder().start(volume) {
             anyhow::bail!(
                 "another `tonearm trace record` is recording this store; wait until it has ended, or end it"
             );
@@ -462,6 +481,7 @@ impl ControlHandler {
             uptime_s: self.0.rt.now().since(self.0.started).0 as f64 / 1e9,
             store: self.0.disk.stats(),
             nbd: NbdStats::collect(self.0.connections.metrics(), counts.unwrap_or_default()),
+            vhost: VhostStats::of(&self.0.devices),
             mount: self.0.mount.as_ref().map(MountStats::of),
         }
     }
@@ -502,7 +522,7 @@ impl ControlHandler {
     }
 }
 
-fn recorded(recorded: Option<tonearm_nbd::transmission::Recorded>) -> anyhow::Result<Answer> {
+fn recorded(recorded: Option<tonearm_requests::Recorded>) -> anyhow::Result<Answer> {
     match recorded {
         Some(recorded) => Ok(Answer::Trace(TraceBatch::of(recorded))),
         None => anyhow::bail!("nothing is being recorded"),

@@ -5,7 +5,7 @@
 //! ```
 
 use super::archive::{ArchivePlan, Archives};
-use super::control_handler::{ControlHandler, Front};
+use super::control_handler::{ControlHandler, Front, Services};
 use super::mailbox::{Mailbox, Message};
 use super::mount::Mountpoint;
 use crate::cli::Members;
@@ -139,13 +139,17 @@ fn run_on(
         }
         None => (None, None),
     };
+    let devices = Devices::new(rt, pool, &executor.handle, &disk, connections.recorder());
     let control = ControlHandler::new(
         &executor,
         setup,
         &disk,
-        &connections,
-        &archives,
-        mount.clone(),
+        Services {
+            connections: connections.clone(),
+            archives: archives.clone(),
+            devices: devices.clone(),
+            mount: mount.clone(),
+        },
         stop,
     );
     let (bell, sender) = executor.handle.add_event()?;
@@ -154,7 +158,7 @@ fn run_on(
     let serving = Serving {
         executor: executor.clone(),
         files: FileServer::new(rt, pool, &disk, &files),
-        devices: Devices::new(rt, pool, &executor.handle, &disk),
+        devices,
         queues: Queues::new(rt, pool, &executor.handle, &disk),
         disk,
         connections,

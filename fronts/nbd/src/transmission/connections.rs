@@ -8,10 +8,7 @@ use super::execute::{Session, Target};
 use super::link::Link;
 use super::options::TransmissionOptions;
 use super::receive::receive;
-use super::recording::{Recorded, Recording};
 use crate::listen::{Client, ConnectionGuard};
-use crate::proto;
-use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -19,6 +16,7 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::{BufPool, Nanos, Slice};
+use tonearm_requests::{Counters, Recorder, RequestMetrics};
 use tonearm_rt::{DeviceId, Notify, Rt};
 
 const ZEROES_BYTES: usize = 64 << 10;
@@ -62,7 +60,7 @@ impl Connections {
             pool: pool.clone(),
             options,
             metrics: Metrics::default(),
-            recording: RefCell::default(),
+            recorder: Recorder::new(rt),
             replies: ReplyBudgets::new(rt, &options),
             partial: PartialPayloads::new(rt, options.partial_payload_bytes_max),
             zeroes: pool.alloc_zeroed(ZEROES_BYTES).share(),
@@ -126,29 +124,9 @@ impl Connections {
         &self.0.metrics
     }
 
-    /// Begins to record the requests of one volume or of all; false when a recording is under way already.
-    pub fn start_recording(&self, volume: Option<String>) -> bool {
-        let mut recording = self.0.recording.borrow_mut();
-        let starts = recording.is_none();
-        if starts {
-            *recording = Some(Recording::new(volume, self.0.rt.now()));
-        }
-        starts
-    }
-
-    /// The requests that have ended since the last call; none without a recording.
-    pub fn take_recorded(&self) -> Option<Recorded> {
-        let mut recording = self.0.recording.borrow_mut();
-        recording
-            .as_mut()
-            .map(|recording| recording.take(self.0.rt.now()))
-    }
-
-    /// Ends the recording, if one is under way, and returns its last requests.
-    pub fn stop_recording(&self) -> Option<Recorded> {
-        let recorded = self.take_recorded();
-        *self.0.recording.borrow_mut() = None;
-        recorded
+    /// The recorder of requests. Other front ends record with it, too.
+    pub fn recorder(&self) -> &Recorder {
+        &self.0.recorder
     }
 
     /// Bytes of memory of large payloads that are being received.
@@ -236,8 +214,7 @@ pub(super) struct Shared {
     pub pool: BufPool,
     pub options: TransmissionOptions,
     pub metrics: Metrics,
-    /// At most one.
-    pub recording: RefCell<Option<Recording>>,
+    pub recorder: Recorder,
     /// Bytes of replies of all connections.
     pub replies: ReplyBudgets,
     /// Bytes of large payloads that are being received.
@@ -336,132 +313,11 @@ impl Shared {
     }
 }
 
-/// The kind of a command, for its counters.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum CommandKind {
-    /// Read.
-    Read,
-    /// Write.
-    Write,
-    /// Flush.
-    Flush,
-    /// Trim.
-    Trim,
-    /// Write zeroes.
-    WriteZeroes,
-    /// Cache.
-    Cache,
-    /// Block status.
-    BlockStatus,
-    /// A command that the protocol does not have.
-    Unknown,
-}
-
-impl CommandKind {
-    /// Every kind, in the order of [`Counters::commands`].
-    pub const ALL: [CommandKind; 8] = [
-        CommandKind::Read,
-        CommandKind::Write,
-        CommandKind::Flush,
-        CommandKind::Trim,
-        CommandKind::WriteZeroes,
-        CommandKind::Cache,
-        CommandKind::BlockStatus,
-        CommandKind::Unknown,
-    ];
-
-    /// Name for people and for labels.
-    pub const fn name(self) -> &'static str {
-        match self {
-            CommandKind::Read => "read",
-            CommandKind::Write => "write",
-            CommandKind::Flush => "flush",
-            CommandKind::Trim => "trim",
-            CommandKind::WriteZeroes => "write_zeroes",
-            CommandKind::Cache => "cache",
-            CommandKind::BlockStatus => "block_status",
-            CommandKind::Unknown => "unknown",
-        }
-    }
-
-    pub(super) fn of(command: u16) -> Self {
-        match command {
-            proto::CMD_READ => CommandKind::Read,
-            proto::CMD_WRITE => CommandKind::Write,
-            proto::CMD_FLUSH => CommandKind::Flush,
-            proto::CMD_TRIM => CommandKind::Trim,
-            proto::CMD_WRITE_ZEROES => CommandKind::WriteZeroes,
-            proto::CMD_CACHE => CommandKind::Cache,
-            proto::CMD_BLOCK_STATUS => CommandKind::BlockStatus,
-            _ => CommandKind::Unknown,
-        }
-    }
-}
-
-/// Counters of one command; a request counts when its reply is handed to the socket.
-#[derive(Default, Debug)]
-pub struct CommandCounters {
-    /// Requests answered.
-    pub requests: Cell<u64>,
-    /// Bytes of the ranges of those that succeeded.
-    pub bytes: Cell<u64>,
-    /// Requests answered with an error.
-    pub errors: Cell<u64>,
-}
-
-/// Counters of one connection or of all.
-#[derive(Default, Debug)]
-pub struct Counters {
-    /// One for each of [`CommandKind::ALL`], in that order.
-    pub commands: [CommandCounters; CommandKind::ALL.len()],
-}
-
-impl Counters {
-    /// Counters of one command.
-    pub fn of(&self, kind: CommandKind) -> &CommandCounters {
-        &self.commands[kind as usize]
-    }
-
-    pub(super) fn record(&self, kind: CommandKind, bytes: u64, failed: bool) {
-        let counters = self.of(kind);
-        add(&counters.requests, 1);
-        if failed {
-            add(&counters.errors, 1);
-        } else {
-            add(&counters.bytes, bytes);
-        }
-    }
-}
-
-/// Latencies in nanoseconds, from the arrival of a request's first bytes in this process until its reply is handed to
-/// the socket.
-pub struct Latency(RefCell<Histogram<u64>>);
-
-impl Default for Latency {
-    fn default() -> Self {
-        // Two digits: 1 per cent; an hour is the end of the scale.
-        let histogram = Histogram::new_with_bounds(1, 3_600_000_000_000, 2)
-            .expect("the bounds are in order and the digits in range");
-        Self(RefCell::new(histogram))
-    }
-}
-
-impl Latency {
-    /// Reads the histogram. The engine thread must not serve meanwhile.
-    pub fn with<R>(&self, look: impl FnOnce(&Histogram<u64>) -> R) -> R {
-        look(&self.0.borrow())
-    }
-
-    fn record(&self, span: Nanos) {
-        self.0.borrow_mut().saturating_record(span.0);
-    }
-}
-
 /// Counters of all connections of one [`super::Connections`].
 #[derive(Default)]
 pub struct Metrics {
-    /// Sums over all connections, those that are gone included.
-    pub total: Counters,
+    /// Their requests, those of connections that are gone included.
+    pub requests: RequestMetrics,
     /// Connections open now.
     pub connections_open: Cell<u64>,
     /// Connections ever added.
@@ -474,23 +330,6 @@ pub struct Metrics {
     pub sends: Cell<u64>,
     /// `Recv` and `RecvAll` operations.
     pub receives: Cell<u64>,
-    /// Latency of reads.
-    pub read_latency: Latency,
-    /// Latency of writes (trims and zeroes not included).
-    pub write_latency: Latency,
-    /// Latency of flushes.
-    pub flush_latency: Latency,
-}
-
-impl Metrics {
-    pub(super) fn record_latency(&self, kind: CommandKind, span: Nanos) {
-        match kind {
-            CommandKind::Read => self.read_latency.record(span),
-            CommandKind::Write => self.write_latency.record(span),
-            CommandKind::Flush => self.flush_latency.record(span),
-            _ => {}
-        }
-    }
 }
 
 pub(super) fn add(cell: &Cell<u64>, more: u64) {

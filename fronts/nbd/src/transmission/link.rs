@@ -13,15 +13,16 @@
 //! 3. The stream is closed once, and after that nothing is sent.
 
 use super::budgets::Class;
-use super::connections::{CommandKind, Counters, Shared, add};
+use super::connections::{Shared, add};
 use super::replies::{Batch, Outbox};
-use crate::proto::{CMD_FLAG_FUA, Negotiated, Request};
+use crate::proto::{self, CMD_FLAG_FUA, Negotiated, Request};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::Nanos;
+use tonearm_requests::{Answered, CommandKind, Counters};
 use tonearm_rt::{Data, DeviceId, Io, Notify, Op, Permit};
 
 /// A client that takes longer than this for a batch gets copies, so that it does not keep memory of the target.
@@ -68,16 +69,8 @@ pub(super) struct Link {
 /// has been sent or thrown away.
 pub(super) struct Ticket {
     pub cookie: u64,
-    pub kind: CommandKind,
-    /// First byte of the request's range.
-    pub offset: u64,
-    /// Length of the request's range in bytes.
-    pub bytes: u32,
-    /// The reply comes when the change is durable.
-    pub fua: bool,
-    pub failed: bool,
-    /// When its header was received.
-    pub arrived: Nanos,
+    /// The request, as if the reply were sent. Its header has arrived at the time that this says.
+    pub request: Answered,
     memory: ReplyMemory,
 }
 
@@ -260,12 +253,14 @@ impl Link {
         held.set(held.get() + memory.bytes);
         Ticket {
             cookie: request.cookie,
-            kind: CommandKind::of(request.command),
-            offset: request.offset,
-            bytes: request.length,
-            fua: request.flags & CMD_FLAG_FUA != 0,
-            failed: false,
-            arrived,
+            request: Answered {
+                kind: kind_of(request.command),
+                offset: request.offset,
+                bytes: request.length.into(),
+                fua: request.flags & CMD_FLAG_FUA != 0,
+                failed: false,
+                arrived,
+            },
             memory,
         }
     }
@@ -291,17 +286,11 @@ impl Link {
         let data = batch.take_data();
         let now = self.shared.rt.now();
         let metrics = &self.shared.metrics;
-        let mut recording = self.shared.recording.borrow_mut();
-        for ticket in &batch.tickets {
-            let bytes = u64::from(ticket.bytes);
-            self.counters.record(ticket.kind, bytes, ticket.failed);
-            metrics.total.record(ticket.kind, bytes, ticket.failed);
-            metrics.record_latency(ticket.kind, now.since(ticket.arrived));
-            if let Some(recording) = &mut *recording {
-                recording.note(&self.export, ticket, now);
-            }
+        for Ticket { request, .. } in &batch.tickets {
+            self.counters.note(request);
+            metrics.requests.note(request, now);
+            self.shared.recorder.note(&self.export, request, now);
         }
-        drop(recording);
         add(&metrics.sends, 1);
         self.send_active.set(true);
         self.sending_since.set(Some(now));
@@ -415,5 +404,19 @@ impl Link {
             (Some(receiving), Some(sending)) => Some(receiving.min(sending)),
             (one, other) => one.or(other),
         }
+    }
+}
+
+/// The kind of a command of the protocol.
+fn kind_of(command: u16) -> CommandKind {
+    match command {
+        proto::CMD_READ => CommandKind::Read,
+        proto::CMD_WRITE => CommandKind::Write,
+        proto::CMD_FLUSH => CommandKind::Flush,
+        proto::CMD_TRIM => CommandKind::Trim,
+        proto::CMD_WRITE_ZEROES => CommandKind::WriteZeroes,
+        proto::CMD_CACHE => CommandKind::Cache,
+        proto::CMD_BLOCK_STATUS => CommandKind::BlockStatus,
+        _ => CommandKind::Unknown,
     }
 }

@@ -25,14 +25,10 @@ mod execute;
 mod link;
 mod options;
 mod receive;
-mod recording;
 mod replies;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use connections::{
-    CommandCounters, CommandKind, ConnectionInfo, Connections, Counters, Latency, Metrics,
-};
+pub use connections::{ConnectionInfo, Connections, Metrics};
 pub use execute::{Target, TargetError};
 pub use options::TransmissionOptions;
-pub use recording::{REQUESTS_MAX, Recorded, RecordedRequest};

@@ -44,7 +44,7 @@ impl Link {
 
     /// Reports an error.
     pub fn reply_error(&self, mut ticket: Ticket, error: &TargetError) {
-        ticket.failed = true;
+        ticket.request.failed = true;
         let mut bytes = Vec::new();
         put_error_reply(
             &mut bytes,
@@ -63,15 +63,15 @@ impl Link {
         self.reply(ticket, |outbox| outbox.copy(&bytes));
     }
 
-    /// Sends the data of a read of `ticket.bytes` bytes at `offset`.
+    /// Sends the data of a read of `ticket.request.bytes` bytes at `offset`.
     pub fn reply_read(&self, ticket: Ticket, offset: u64, pieces: &[Piece], whole: bool) {
         let total: usize = pieces.iter().map(piece_bytes).sum();
-        if total != ticket.bytes as usize {
+        if total as u64 != ticket.request.bytes {
             let error = TargetError {
                 errno: NbdErrno::Io,
                 message: format!(
                     "the store gave {total} bytes for a read of {}",
-                    ticket.bytes
+                    ticket.request.bytes
                 ),
             };
             return self.reply_error(ticket, &error);
@@ -82,7 +82,7 @@ impl Link {
             false => How::Shared,
         };
         let holes = pieces.iter().any(|piece| matches!(piece, Piece::Zero(1..)));
-        let (cookie, bytes) = (ticket.cookie, ticket.bytes);
+        let (cookie, bytes) = (ticket.cookie, total as u32);
         let one_chunk = whole || !holes;
         self.reply(ticket, |outbox| {
             if !self.negotiated.structured_replies {

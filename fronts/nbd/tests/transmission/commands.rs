@@ -2,8 +2,9 @@
 
 use crate::common::*;
 use tonearm_nbd::proto::*;
+use tonearm_nbd::transmission::TargetError;
 use tonearm_nbd::transmission::testing::{TestClient, client_of};
-use tonearm_nbd::transmission::{CommandKind, TargetError};
+use tonearm_requests::CommandKind;
 
 async fn write(client: &mut TestClient, flags: u16, offset: u64, data: &[u8]) {
     let request = client.request(CMD_WRITE, flags, offset, data.len() as u32);
@@ -137,6 +138,7 @@ fn a_failure_carries_its_sentence_where_the_protocol_can() {
             let errors = &world
                 .connections
                 .metrics()
+                .requests
                 .total
                 .of(CommandKind::Read)
                 .errors;
@@ -212,10 +214,13 @@ fn counters_and_latencies_are_those_of_the_replies() {
         read(&mut client, 0, 0, 4096).await;
         read(&mut client, 0, 0, 4096).await;
         let metrics = world.connections.metrics();
-        let reads = metrics.total.of(CommandKind::Read);
+        let reads = metrics.requests.total.of(CommandKind::Read);
         assert_eq!((reads.requests.get(), reads.bytes.get()), (2, 8192));
-        assert_eq!(metrics.read_latency.with(|reads| reads.len()), 2);
-        assert_eq!(metrics.write_latency.with(|writes| writes.len()), 1);
+        assert_eq!(metrics.requests.read_latency.with(|reads| reads.len()), 2);
+        assert_eq!(
+            metrics.requests.write_latency.with(|writes| writes.len()),
+            1
+        );
         let listed = world.connections.list();
         assert_eq!((listed.len(), listed[0].id), (1, client.id));
         let own = listed[0].counters.of(CommandKind::Write);

@@ -5,7 +5,7 @@ use tonearm_base::Nanos;
 use tonearm_nbd::listen::Client;
 use tonearm_nbd::proto::*;
 use tonearm_nbd::transmission::testing::{TestClient, TestWorld, client_of};
-use tonearm_nbd::transmission::{CommandKind, REQUESTS_MAX, RecordedRequest};
+use tonearm_requests::{CommandKind, REQUESTS_MAX, RecordedRequest};
 
 async fn call(client: &mut TestClient, command: u16, flags: u16, offset: u64, length: u32) {
     let request = client.request(command, flags, offset, length);
@@ -28,7 +28,7 @@ fn connect(world: &TestWorld, name: &str) -> TestClient {
 }
 
 /// A recorded request without its times.
-fn shape(request: &RecordedRequest) -> (u32, CommandKind, bool, u64, u32) {
+fn shape(request: &RecordedRequest) -> (u32, CommandKind, bool, u64, u64) {
     let RecordedRequest {
         volume,
         kind,
@@ -44,10 +44,10 @@ fn shape(request: &RecordedRequest) -> (u32, CommandKind, bool, u64, u32) {
 fn each_kind_of_request_is_recorded_with_its_range_and_volume() {
     run(world(), |world| async move {
         let (mut main, mut other) = (connect(&world, "main"), connect(&world, "other"));
-        assert_eq!(world.connections.take_recorded(), None);
+        assert_eq!(world.connections.recorder().take(), None);
         call(&mut main, CMD_WRITE, 0, 0, 512).await;
-        assert!(world.connections.start_recording(None));
-        assert!(!world.connections.start_recording(None), "one at a time");
+        assert!(world.connections.recorder().start(None));
+        assert!(!world.connections.recorder().start(None), "one at a time");
         call(&mut main, CMD_WRITE, 0, 4096, 8192).await;
         call(&mut other, CMD_WRITE, CMD_FLAG_FUA, 512, 512).await;
         call(&mut main, CMD_READ, 0, 1, 3).await;
@@ -56,7 +56,7 @@ fn each_kind_of_request_is_recorded_with_its_range_and_volume() {
         call(&mut main, CMD_WRITE_ZEROES, 0, 0, 4096).await;
         call(&mut main, CMD_CACHE, 0, 0, 4096).await;
         call(&mut main, CMD_READ, 0, SIZE as u64, 1).await;
-        let recorded = world.connections.stop_recording().expect("recording");
+        let recorded = world.connections.recorder().stop().expect("recording");
         assert_eq!(recorded.volumes, ["main", "other"]);
         assert_eq!((recorded.lost, recorded.failed), (0, 1));
         let shapes: Vec<_> = recorded.requests.iter().map(shape).collect();
@@ -71,7 +71,7 @@ fn each_kind_of_request_is_recorded_with_its_range_and_volume() {
                 (0, CommandKind::WriteZeroes, false, 0, 4096),
             ]
         );
-        assert_eq!(world.connections.take_recorded(), None, "it has ended");
+        assert_eq!(world.connections.recorder().take(), None, "it has ended");
     });
 }
 
@@ -79,10 +79,10 @@ fn each_kind_of_request_is_recorded_with_its_range_and_volume() {
 fn a_recording_of_one_volume_leaves_out_the_others() {
     run(world(), |world| async move {
         let (mut main, mut other) = (connect(&world, "main"), connect(&world, "other"));
-        assert!(world.connections.start_recording(Some("other".to_owned())));
+        assert!(world.connections.recorder().start(Some("other".to_owned())));
         call(&mut main, CMD_WRITE, 0, 0, 512).await;
         call(&mut other, CMD_READ, 0, 0, 512).await;
-        let recorded = world.connections.take_recorded().expect("recording");
+        let recorded = world.connections.recorder().take().expect("recording");
         assert_eq!(recorded.volumes, ["other"]);
         let shapes: Vec<_> = recorded.requests.iter().map(shape).collect();
         assert_eq!(shapes, [(0, CommandKind::Read, false, 0, 512)]);
@@ -101,16 +101,21 @@ fn arrivals_count_from_the_start_and_earlier_requests_are_left_out() {
         }
         assert!(client.send(&bytes).await);
         world.rt.sleep(Nanos::from_millis(1)).await;
-        assert!(world.connections.start_recording(None));
+        assert!(world.connections.recorder().start(None));
         while client.waiting() > 0 {
             client.answers().await.expect("answers");
         }
-        let before = world.connections.take_recorded().expect("recording");
+        let before = world.connections.recorder().take().expect("recording");
         assert_eq!(before.requests, []);
         world.rt.sleep(Nanos::from_millis(50)).await;
-        let since = world.connections.take_recorded().expect("recording").until;
+        let since = world
+            .connections
+            .recorder()
+            .take()
+            .expect("recording")
+            .until;
         call(&mut client, CMD_READ, 0, 0, 512).await;
-        let recorded = world.connections.take_recorded().expect("recording");
+        let recorded = world.connections.recorder().take().expect("recording");
         let [request] = recorded.requests[..] else {
             panic!("one request: {recorded:?}");
         };
@@ -123,7 +128,7 @@ fn arrivals_count_from_the_start_and_earlier_requests_are_left_out() {
 fn requests_that_are_not_taken_in_time_are_counted_as_lost() {
     run(world(), |world| async move {
         let mut client = connect(&world, "main");
-        assert!(world.connections.start_recording(None));
+        assert!(world.connections.recorder().start(None));
         let (batch, more) = (128, 256);
         for _ in 0..(REQUESTS_MAX + more) / batch {
             let mut bytes = Vec::new();
@@ -135,11 +140,11 @@ fn requests_that_are_not_taken_in_time_are_counted_as_lost() {
                 client.answers().await.expect("answers");
             }
         }
-        let recorded = world.connections.take_recorded().expect("recording");
+        let recorded = world.connections.recorder().take().expect("recording");
         assert_eq!(recorded.requests.len(), REQUESTS_MAX);
         assert_eq!(recorded.lost, more as u64);
         call(&mut client, CMD_FLUSH, 0, 0, 0).await;
-        let recorded = world.connections.take_recorded().expect("recording");
+        let recorded = world.connections.recorder().take().expect("recording");
         assert_eq!((recorded.requests.len(), recorded.lost), (1, more as u64));
     });
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tonearm_tests::nbd::{CMD_FLUSH, Client, FLAG_FUA, request};
 use tonearm_tests::{Bench, Ran, contains, noise, wait_until};
 use tonearm_trace::{Arrival, Format, Op, Reader, Record};
+use tonearm_vhost::testing::{Guest, Kind};
 
 /// A recording under way.
 struct Recording {
@@ -167,6 +168,52 @@ fn a_trace_has_what_the_clients_asked_for() {
     one.end(&bench);
     let shapes: Vec<_> = self::records(&bench, "b.csv").0.iter().map(shape).collect();
     assert_eq!(shapes, [(0, Op::Write, false, 0, 1)]);
+    server.end_ok();
+}
+
+#[test]
+fn requests_of_virtual_machines_are_recorded_and_counted() {
+    let bench = store();
+    let server = bench.serve(&["s.tn", "--socket", "s.sock", "--vhost-user", "vm.sock:b"]);
+    let mut guest = Guest::connect(&bench.path("vm.sock"), 0).expect("connected");
+    let recording = record(&bench, &["--out", "t.csv"]);
+    let mut ask = |kind, sector, data: &[u8], room| {
+        let answered = guest.request(kind, sector, data, room);
+        answered.expect("an answer").0
+    };
+    assert_eq!(ask(Kind::Write, 8, &noise(1, 4096), 0), 0);
+    assert_eq!(ask(Kind::Flush, 0, &[], 0), 0);
+    assert_eq!(ask(Kind::Read, 9, &[], 1024), 0);
+    assert_eq!(ask(Kind::Read, 1 << 40, &[], 1024), 1, "beyond the end");
+    let summary = recording.end(&bench);
+    assert_eq!(
+        (&summary["lost"], &summary["failed"]),
+        (&0.into(), &1.into())
+    );
+    let shapes: Vec<_> = records(&bench, "t.csv").0.iter().map(shape).collect();
+    assert_eq!(
+        shapes,
+        [
+            (0, Op::Write, false, 8, 8),
+            (0, Op::Flush, false, 0, 0),
+            (0, Op::Read, false, 9, 2),
+        ]
+    );
+    let text = String::from_utf8(bench.read("t.csv")).expect("text");
+    contains(&text, "# device 0: volume \"b\"\n");
+    let stats = &bench.json(&["stats", "s.tn", "--json"])["vhost"];
+    assert_eq!(stats["rings"], 1, "{stats}");
+    let of = |command: &str| {
+        let commands = stats["commands"].as_array().expect("commands").iter();
+        let found = commands.clone().find(|row| row["command"] == command);
+        let row = found.expect("the command");
+        ["requests", "bytes", "errors"].map(|field| row[field].as_u64().expect("a number"))
+    };
+    assert_eq!(of("read"), [2, 1024, 1]);
+    assert_eq!(of("write"), [1, 4096, 0]);
+    assert_eq!(of("flush"), [1, 0, 0]);
+    contains(&bench.ok(&["stats", "s.tn"]), "virtual machines");
+    drop(guest);
     server.end_ok();
 }
 

@@ -72,7 +72,7 @@ fn csv_line(lines: &mut Vec<u8>, request: &TraceRequest) {
         arrival_ns,
         response_ns,
     } = *request;
-    let end = offset.saturating_add(bytes.into());
+    let end = offset.saturating_add(bytes);
     let first = offset / SECTOR_BYTES;
     let sectors = end.div_ceil(SECTOR_BYTES) - first;
     let letter = match op {

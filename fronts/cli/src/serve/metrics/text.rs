@@ -1,6 +1,8 @@
 //! The page of metrics, in the OpenMetrics text format that Prometheus reads.
 
-use crate::control::{CommandStats, NbdStats, OperationStats, ServerStats, UnitStats};
+use crate::control::{
+    CommandStats, NbdStats, OperationStats, RequestStats, ServerStats, UnitStats,
+};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
 use prometheus_client::metrics::MetricType;
@@ -38,8 +40,9 @@ impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_numbers(&mut encoder)?;
         self.encode_times(&mut encoder)?;
-        self.encode_commands(&mut encoder)?;
-        self.encode_latencies(&mut encoder)?;
+        let ServerStats { nbd, vhost, .. } = &self.0;
+        encode_requests(&mut encoder, "nbd", &nbd.requests)?;
+        encode_requests(&mut encoder, "vhost", &vhost.requests)?;
         self.encode_operations(&mut encoder)?;
         let labels = [("version", self.0.version.as_str())];
         let mut build =
@@ -70,6 +73,9 @@ impl Page {
             let help = number.help.trim_end_matches('.');
             count(encoder, &name, help, None, number.kind, value)?;
         }
+        let help = "Rings of disks of virtual machines that run";
+        let (kind, rings) = (NumberKind::Gauge, self.0.vhost.rings);
+        count(encoder, "vhost_rings", help, None, kind, rings)?;
         let help = "1 while write-back waits for space";
         let waits = i64::from(store.waiting_for_space);
         gauge(encoder, "waiting_for_space", help, None, waits)?;
@@ -99,60 +105,6 @@ impl Page {
             seconds,
             self.0.uptime_s,
         )
-    }
-
-    fn encode_commands(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let commands = &self.0.nbd.commands;
-        let families: [(&str, &str, Option<&Unit>, OfCommand); 3] = [
-            ("nbd_requests", "Requests answered", None, |command| {
-                command.requests
-            }),
-            (
-                "nbd_request",
-                "Bytes of requests that succeeded",
-                Some(&Unit::Bytes),
-                |command| command.bytes,
-            ),
-            (
-                "nbd_request_errors",
-                "Requests answered with an error",
-                None,
-                |command| command.errors,
-            ),
-        ];
-        for (name, help, unit, value) in families {
-            let mut family = encoder.encode_descriptor(name, help, unit, MetricType::Counter)?;
-            for command in commands {
-                let labels = [("command", command.command.as_str())];
-                let counter = ConstCounter::new(value(command));
-                counter.encode(family.encode_family(&labels)?)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn encode_latencies(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let help = "Time from the arrival of a request to its reply";
-        let mut family = encoder.encode_descriptor(
-            "nbd_request_latency",
-            help,
-            Some(&Unit::Seconds),
-            MetricType::Histogram,
-        )?;
-        for latency in &self.0.nbd.latencies {
-            let labels = [("command", latency.command.as_str())];
-            // The encoder sums the buckets up, and these are sums already.
-            let (mut buckets, mut below) = (Vec::new(), 0);
-            for (bound_ns, up_to) in &latency.buckets {
-                buckets.push((*bound_ns as f64 / 1e9, up_to.saturating_sub(below)));
-                below = *up_to;
-            }
-            buckets.push((f64::INFINITY, latency.count.saturating_sub(below)));
-            let mut encoder = family.encode_family(&labels)?;
-            let sum = latency.sum_ns as f64 / 1e9;
-            encoder.encode_histogram::<[(&str, &str); 0]>(sum, latency.count, &buckets, None)?;
-        }
-        Ok(())
     }
 
     fn encode_operations(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
@@ -203,6 +155,58 @@ impl Page {
         }
         Ok(())
     }
+}
+
+/// Counters and latencies of a front end, whose names begin with `front`.
+fn encode_requests(
+    encoder: &mut DescriptorEncoder<'_>,
+    front: &str,
+    requests: &RequestStats,
+) -> fmt::Result {
+    let families: [(&str, &str, Option<&Unit>, OfCommand); 3] = [
+        ("requests", "Requests answered", None, |command| {
+            command.requests
+        }),
+        (
+            "request",
+            "Bytes of requests that succeeded",
+            Some(&Unit::Bytes),
+            |command| command.bytes,
+        ),
+        (
+            "request_errors",
+            "Requests answered with an error",
+            None,
+            |command| command.errors,
+        ),
+    ];
+    for (name, help, unit, value) in families {
+        let name = format!("{front}_{name}");
+        let mut family = encoder.encode_descriptor(&name, help, unit, MetricType::Counter)?;
+        for command in &requests.commands {
+            let labels = [("command", command.command.as_str())];
+            let counter = ConstCounter::new(value(command));
+            counter.encode(family.encode_family(&labels)?)?;
+        }
+    }
+    let help = "Time from the arrival of a request to its reply";
+    let name = format!("{front}_request_latency");
+    let mut family =
+        encoder.encode_descriptor(&name, help, Some(&Unit::Seconds), MetricType::Histogram)?;
+    for latency in &requests.latencies {
+        let labels = [("command", latency.command.as_str())];
+        // The encoder sums the buckets up, and these are sums already.
+        let (mut buckets, mut below) = (Vec::new(), 0);
+        for (bound_ns, up_to) in &latency.buckets {
+            buckets.push((*bound_ns as f64 / 1e9, up_to.saturating_sub(below)));
+            below = *up_to;
+        }
+        buckets.push((f64::INFINITY, latency.count.saturating_sub(below)));
+        let mut encoder = family.encode_family(&labels)?;
+        let sum = latency.sum_ns as f64 / 1e9;
+        encoder.encode_histogram::<[(&str, &str); 0]>(sum, latency.count, &buckets, None)?;
+    }
+    Ok(())
 }
 
 fn count(

@@ -1,6 +1,7 @@
 use super::render;
 use crate::control::{
-    CommandStats, LatencyStats, MountStats, NbdStats, OperationStats, ServerStats, UnitStats,
+    CommandStats, LatencyStats, MountStats, NbdStats, OperationStats, RequestStats, ServerStats,
+    UnitStats, VhostStats,
 };
 
 fn page() -> String {
@@ -10,7 +11,7 @@ fn page() -> String {
         recovery_ns: 1_500_000_000,
         ..Default::default()
     };
-    let nbd = NbdStats {
+    let requests = RequestStats {
         commands: vec![CommandStats {
             command: "write".into(),
             requests: 7,
@@ -24,6 +25,9 @@ fn page() -> String {
             buckets: vec![(1_000_000, 2), (2_000_000, 2)],
             ..LatencyStats::default()
         }],
+    };
+    let nbd = NbdStats {
+        requests: requests.clone(),
         ..NbdStats::default()
     };
     let stats = ServerStats {
@@ -32,6 +36,7 @@ fn page() -> String {
         uptime_s: 2.5,
         store,
         nbd,
+        vhost: VhostStats { rings: 2, requests },
         mount: Some(MountStats {
             operations: vec![OperationStats {
                 operation: "write".into(),
@@ -63,6 +68,9 @@ fn values_are_there_with_units_and_labels() {
         "tonearm_nbd_request_latency_seconds_bucket{le=\"0.001\",command=\"write\"} 2",
         "tonearm_nbd_request_latency_seconds_bucket{le=\"+Inf\",command=\"write\"} 3",
         "tonearm_nbd_request_latency_seconds_count{command=\"write\"} 3",
+        "tonearm_vhost_rings 2",
+        "tonearm_vhost_requests_total{command=\"write\"} 7",
+        "tonearm_vhost_request_latency_seconds_count{command=\"write\"} 3",
         "tonearm_mount_operations_total{operation=\"write\"} 5",
         "tonearm_mount_operation_bytes_total{operation=\"write\"} 8192",
         "tonearm_mount_operation_errors_total{operation=\"write\"} 2",

@@ -1,15 +1,17 @@
 //! Records requests for a trace: when each arrived, what it asked for, and how long it took.
 //!
-//! Without a recording the cost is one branch for each batch of replies. With one, a request is noted where its latency
-//! is, when its reply is handed to the socket. So requests are noted in the order in which they end.
+//! Without a recording the cost is one branch for each request. With one, a request is noted where its latency
+//! is, when its answer is handed over. So requests are noted in the order in which they end.
 //!
 //! Invariants:
 //! 1. At most [`REQUESTS_MAX`] requests wait to be taken. Those beyond are counted as lost, and nothing waits for them.
 //! 2. Only requests that have arrived after the start are noted.
 
-use super::connections::CommandKind;
-use super::link::Ticket;
+use crate::{Answered, CommandKind};
+use std::cell::RefCell;
+use std::rc::Rc;
 use tonearm_base::Nanos;
+use tonearm_rt::Rt;
 
 /// Most requests that are kept until they are taken: 3 MiB.
 pub const REQUESTS_MAX: usize = 1 << 16;
@@ -19,12 +21,12 @@ pub const REQUESTS_MAX: usize = 1 << 16;
 pub struct RecordedRequest {
     /// When its first bytes came, since the start of the recording.
     pub arrival: Nanos,
-    /// From then until its reply was handed to the socket.
+    /// From then until its answer was handed over.
     pub response: Nanos,
     /// First byte; 0 for a flush.
     pub offset: u64,
     /// Length of the range in bytes; 0 for a flush.
-    pub bytes: u32,
+    pub bytes: u64,
     /// Number of its volume in [`Recorded::volumes`].
     pub volume: u32,
     /// Read, write, flush, trim or write zeroes.
@@ -48,8 +50,58 @@ pub struct Recorded {
     pub until: Nanos,
 }
 
+/// Records the requests of all front ends of an engine. Clones are handles on the same.
+#[derive(Clone)]
+pub struct Recorder {
+    rt: Rt,
+    /// At most one.
+    recording: Rc<RefCell<Option<Recording>>>,
+}
+
+impl Recorder {
+    /// A recorder on the clock of `rt`, without a recording.
+    pub fn new(rt: &Rt) -> Self {
+        Self {
+            rt: rt.clone(),
+            recording: Rc::default(),
+        }
+    }
+
+    /// Begins to record the requests of one volume or of all; false when a recording is under way already.
+    pub fn start(&self, volume: Option<String>) -> bool {
+        let mut recording = self.recording.borrow_mut();
+        let starts = recording.is_none();
+        if starts {
+            *recording = Some(Recording::new(volume, self.rt.now()));
+        }
+        starts
+    }
+
+    /// The requests that have ended since the last call; none without a recording.
+    pub fn take(&self) -> Option<Recorded> {
+        let mut recording = self.recording.borrow_mut();
+        recording
+            .as_mut()
+            .map(|recording| recording.take(self.rt.now()))
+    }
+
+    /// Ends the recording, if one is under way, and returns its last requests.
+    pub fn stop(&self) -> Option<Recorded> {
+        let recorded = self.take();
+        *self.recording.borrow_mut() = None;
+        recorded
+    }
+
+    /// Notes a request of `volume` that is answered at `now`.
+    pub fn note(&self, volume: &str, request: &Answered, now: Nanos) {
+        if let Some(recording) = &mut *self.recording.borrow_mut() {
+            recording.note(volume, request, now);
+        }
+    }
+}
+
 /// A recording under way.
-pub(super) struct Recording {
+struct Recording {
     /// The only volume of interest; all if none.
     only: Option<String>,
     started: Nanos,
@@ -60,7 +112,7 @@ pub(super) struct Recording {
 }
 
 impl Recording {
-    pub fn new(only: Option<String>, started: Nanos) -> Self {
+    fn new(only: Option<String>, started: Nanos) -> Self {
         Self {
             only,
             started,
@@ -72,9 +124,9 @@ impl Recording {
     }
 
     /// Notes a request of `volume` that ends now.
-    pub fn note(&mut self, volume: &str, ticket: &Ticket, now: Nanos) {
+    fn note(&mut self, volume: &str, request: &Answered, now: Nanos) {
         let recorded = matches!(
-            ticket.kind,
+            request.kind,
             CommandKind::Read
                 | CommandKind::Write
                 | CommandKind::Flush
@@ -82,10 +134,10 @@ impl Recording {
                 | CommandKind::WriteZeroes
         );
         let wanted = self.only.as_deref().is_none_or(|only| only == volume);
-        if !recorded || !wanted || ticket.arrived < self.started {
+        if !recorded || !wanted || request.arrived < self.started {
             return;
         }
-        if ticket.failed {
+        if request.failed {
             self.failed += 1;
             return;
         }
@@ -95,13 +147,13 @@ impl Recording {
         }
         let volume = self.number(volume);
         self.requests.push(RecordedRequest {
-            arrival: ticket.arrived.since(self.started),
-            response: now.since(ticket.arrived),
-            offset: ticket.offset,
-            bytes: ticket.bytes,
+            arrival: request.arrived.since(self.started),
+            response: now.since(request.arrived),
+            offset: request.offset,
+            bytes: request.bytes,
             volume,
-            kind: ticket.kind,
-            fua: ticket.fua,
+            kind: request.kind,
+            fua: request.fua,
         });
     }
 
@@ -116,7 +168,7 @@ impl Recording {
     }
 
     /// Takes the requests that have ended by `now`.
-    pub fn take(&mut self, now: Nanos) -> Recorded {
+    fn take(&mut self, now: Nanos) -> Recorded {
         // The next ones are probably as many.
         let room = Vec::with_capacity(self.requests.len());
         Recorded {
