@@ -7,7 +7,8 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_disk::{DiskError, ErrorKind, Piece, Volume};
-use tonearm_rt::Semaphore;
+use tonearm_requests::{Answered, CommandKind, Recorder, RequestMetrics};
+use tonearm_rt::{Rt, Semaphore};
 
 /// Most parts of one pwritev(2).
 const PARTS_MAX: usize = 1024;
@@ -17,12 +18,18 @@ static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
 
 /// What the requests of a queue need.
 pub(super) struct Executor {
+    pub rt: Rt,
+    /// Name of the volume.
+    pub name: String,
     /// For longer-lived writers: the programs of the device go on when this process is killed, and the kernel does not send answered
     /// requests again.
     pub volume: Volume,
     pub pool: BufPool,
     /// Memory for data that is read.
     pub budget: Semaphore,
+    /// Where requests are counted and recorded.
+    pub metrics: Rc<RequestMetrics>,
+    pub recorder: Recorder,
     /// /dev/ublkcN. The kernel copies data of requests between its memory and ours when it is read and written, which does not block.
     pub data: OwnedFd,
 }
@@ -30,7 +37,31 @@ pub(super) struct Executor {
 impl Executor {
     /// Carries `request` of a tag out. Returns its result for the kernel: bytes, or a negative error number.
     pub async fn execute(&self, tag: u16, request: IoRequest) -> i32 {
-        match self.outcome(tag, request).await {
+        let arrived = self.rt.now();
+        let outcome = self.outcome(tag, request).await;
+        let answered = Answered {
+            kind: match request.verb {
+                Verb::Read => CommandKind::Read,
+                Verb::Write => CommandKind::Write,
+                Verb::Flush => CommandKind::Flush,
+                Verb::Discard => CommandKind::Trim,
+                Verb::WriteZeroes => CommandKind::WriteZeroes,
+                Verb::Other(_) => CommandKind::Unknown,
+            },
+            // That of a flush has no meaning.
+            offset: match request.verb {
+                Verb::Flush => 0,
+                _ => request.offset,
+            },
+            bytes: request.length,
+            fua: request.durable,
+            failed: outcome.is_err(),
+            arrived,
+        };
+        let now = self.rt.now();
+        self.metrics.note(&answered, now);
+        self.recorder.note(&self.name, &answered, now);
+        match outcome {
             Ok(bytes) => bytes as i32,
             Err(errno) => -errno.raw_os_error(),
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 use tonearm_base::{BufPool, Nanos};
 use tonearm_disk::{Disk, VolumeKind};
+use tonearm_requests::{Recorder, RequestMetrics};
 use tonearm_rt::{Data, Notify, Op, Rt, Semaphore};
 use tonearm_uring::UringHandle;
 
@@ -47,6 +48,8 @@ struct Inner {
     disk: Disk,
     /// Memory for data that is read, of all queues.
     budget: Semaphore,
+    metrics: Rc<RequestMetrics>,
+    recorder: Recorder,
     queues: RefCell<Vec<Rc<Queue>>>,
     has_ended: Cell<bool>,
 }
@@ -59,17 +62,35 @@ impl Inner {
 }
 
 impl Queues {
-    /// Queues for volumes of `disk`. The thread must be the only one that enters the ring of `rt`.
-    pub fn new(rt: &Rt, pool: &BufPool, handle: &UringHandle, disk: &Disk) -> Self {
+    /// Queues for volumes of `disk`, whose requests `recorder` records. The thread must be the only one that enters the ring of `rt`.
+    pub fn new(
+        rt: &Rt,
+        pool: &BufPool,
+        handle: &UringHandle,
+        disk: &Disk,
+        recorder: &Recorder,
+    ) -> Self {
         Self(Rc::new(Inner {
             rt: rt.clone(),
             pool: pool.clone(),
             handle: handle.clone(),
             disk: disk.clone(),
             budget: Semaphore::new(rt, READ_BYTES_MAX),
+            metrics: Rc::default(),
+            recorder: recorder.clone(),
             queues: RefCell::default(),
             has_ended: Cell::new(false),
         }))
+    }
+
+    /// Counters and latencies.
+    pub fn metrics(&self) -> &RequestMetrics {
+        &self.0.metrics
+    }
+
+    /// Queues that are served.
+    pub fn count(&self) -> usize {
+        self.0.queues.borrow().len()
     }
 
     /// Answers a thread, which waits for the answer.
@@ -127,6 +148,8 @@ impl Queues {
             handle,
             disk,
             budget,
+            metrics,
+            recorder,
             ..
         } = &*self.0;
         if self.0.has_ended.get() {
@@ -140,7 +163,11 @@ impl Queues {
         Ok(Rc::new(Queue {
             rt: rt.clone(),
             executor: Executor {
+                rt: rt.clone(),
+                name: volume.name(),
                 volume: volume.for_longer_lived(),
+                metrics: metrics.clone(),
+                recorder: recorder.clone(),
                 pool: pool.clone(),
                 budget: budget.clone(),
                 data,

@@ -140,6 +140,7 @@ fn run_on(
         None => (None, None),
     };
     let devices = Devices::new(rt, pool, &executor.handle, &disk, connections.recorder());
+    let queues = Queues::new(rt, pool, &executor.handle, &disk, connections.recorder());
     let control = ControlHandler::new(
         &executor,
         setup,
@@ -148,6 +149,7 @@ fn run_on(
             connections: connections.clone(),
             archives: archives.clone(),
             devices: devices.clone(),
+            queues: queues.clone(),
             mount: mount.clone(),
         },
         stop,
@@ -159,7 +161,7 @@ fn run_on(
         executor: executor.clone(),
         files: FileServer::new(rt, pool, &disk, &files),
         devices,
-        queues: Queues::new(rt, pool, &executor.handle, &disk),
+        queues,
         disk,
         connections,
         archives,

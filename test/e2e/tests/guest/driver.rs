@@ -52,6 +52,8 @@ must dd if=/run/data of=$device bs=1M
 must cmp -n $((16 << 20)) /run/data $device
 blkdiscard -o 0 -l $((1 << 20)) $device || failed 'discard'
 must cmp -n $((1 << 20)) /dev/zero $device
+tonearm stats /dev/vda >/run/stats || failed 'no statistics'
+grep -q 'devices by ublk' /run/stats || failed \"stats: $(cat /run/stats)\"
 say data
 
 # An end in order while programs use the device: it stays, and another server takes it over.

@@ -44,7 +44,10 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ("fronts/nbd", &["base", "rt", "disk", "requests"]),
     ("fronts/fuse", &["base", "rt", "fs"]),
     ("fronts/vhost", &["base", "rt", "uring", "disk", "requests"]),
-    ("fronts/attach", &["base", "rt", "uring", "disk"]),
+    (
+        "fronts/attach",
+        &["base", "rt", "uring", "disk", "requests"],
+    ),
     ("fronts/capi", &["base", "bucket", "disk", "store", "uring"]),
     ("fronts/sqlite", &["bucket", "store"]),
     ("fronts/terminal", &[]),
