@@ -284,7 +284,7 @@ pub(crate) fn allows(device: &dyn Device, op: Op, offset: u64, len: u64) -> bool
                 && len.is_multiple_of(block)
                 && end.is_some_and(|end| end <= device.size_bytes())
         }
-        Op::Recv | Op::RecvAll | Op::Send | Op::Close => false,
+        Op::Recv | Op::RecvAll | Op::Send | Op::Close | Op::Command => false,
     }
 }
 

@@ -218,7 +218,9 @@ fn verb(op: &Op) -> &'static str {
         Op::Flush => "flush",
         Op::Punch => "trim",
         Op::Zero => "write of zeroes",
-        Op::Recv | Op::RecvAll | Op::Send | Op::Close => "stream operation",
+        Op::Recv | Op::RecvAll | Op::Send | Op::Close | Op::Command => {
+            "stream operation or command"
+        }
     }
 }
 

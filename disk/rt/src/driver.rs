@@ -38,6 +38,8 @@ pub enum Op {
     Send,
     /// Stream: shut it down (pending operations end) and forget it.
     Close,
+    /// A driver of the kernel: the command whose number is `offset`, with the data as its argument. It ends when the kernel says so.
+    Command,
 }
 
 /// The memory of a request. It belongs to the driver until the completion returns it.
@@ -63,7 +65,7 @@ pub struct Request {
     pub device: DeviceId,
     /// The operation.
     pub op: Op,
-    /// First byte on the device; 0 for streams.
+    /// First byte on the device; 0 for streams; the number of a command.
     pub offset: u64,
     /// Bytes of a `Punch` or `Zero`.
     pub len: u64,

@@ -27,6 +27,8 @@ pub(crate) enum Kind {
     Event,
     /// An event of another process, whose descriptor does not block.
     ForeignEvent,
+    /// The queue of a ublk device, whose commands name no memory of ours.
+    Ublk,
 }
 
 /// The descriptor of an operation.
@@ -176,6 +178,12 @@ impl UringHandle {
     /// Adds the event of another process: an eventfd that does not block. A `Recv` of 8 bytes ends as for [`UringHandle::add_event`].
     pub fn add_foreign_event(&self, fd: OwnedFd) -> DeviceId {
         self.0.borrow_mut().add(fd, Kind::ForeignEvent)
+    }
+
+    /// Adds the queue of a ublk device (/dev/ublkcN), for `Op::Command` alone. The kernel ends a command when the block device has a
+    /// request for it, and when the block device ends, so `Op::Close` takes effect then.
+    pub fn add_ublk(&self, fd: OwnedFd) -> DeviceId {
+        self.0.borrow_mut().add(fd, Kind::Ublk)
     }
 
     /// Adds an event that other threads raise. A `Recv` of 8 bytes ends once the event has been raised since the last

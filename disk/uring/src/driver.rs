@@ -6,7 +6,8 @@
 //! 2. No entry and no completion is lost: entries that do not fit the submission queue wait in the backlog, and the
 //!    kernel keeps completions that do not fit the completion queue (`FEAT_NODROP`).
 //! 3. The driver is dropped only after the kernel has ended every entry, so no buffer is freed while the kernel uses
-//!    it. If the kernel fails to report the ends, the memory is leaked.
+//!    it. If the kernel fails to report the ends, the memory is leaked. Commands to ublk devices are left to the kernel,
+//!    which ends them with the ring: they name no memory.
 //!
 //! A ring either belongs to the thread that makes it, or is shared. With one thread, the kernel need not deliver
 //! completions before that thread waits. A shared ring is used by one thread at a time, which also handles operations
@@ -81,7 +82,7 @@ pub struct UringDriver {
     files: usize,
     /// Entries that lead others have no completion unless they fail, so that a waiting thread does not wake for them (Linux 5.17).
     leads_skip: bool,
-    /// The submission queue has entries that send.
+    /// The submission queue has entries that send or answer.
     sends: bool,
     /// Slots whose next entry is not yet in the submission queue.
     backlog: VecDeque<u32>,
@@ -170,6 +171,12 @@ impl UringDriver {
         self.slots.len() - self.free.len()
     }
 
+    /// True while the kernel may use memory of an operation.
+    fn uses_memory(&self) -> bool {
+        let mut operations = self.slots.iter().filter_map(|slot| slot.operation.as_ref());
+        operations.any(|operation| operation.target.kind != Kind::Ublk)
+    }
+
     fn finish(&mut self, token: u64, result: Result<usize, IoError>, data: Data) {
         self.done.push(Completion {
             token,
@@ -242,7 +249,7 @@ impl UringDriver {
                 .operation
                 .as_mut()
                 .expect("a slot in the backlog has an operation");
-            self.sends |= operation.request.op == Op::Send;
+            self.sends |= matches!(operation.request.op, Op::Send | Op::Command);
             if operation.writes_zeroes() && self.zeroes.is_none() {
                 *self.zeroes = Some(BufPool::new(0).alloc_zeroed(ZEROES_BYTES));
             }
@@ -457,8 +464,8 @@ impl Drop for UringDriver {
             self.reap();
         }
         self.drain_backlog();
-        self.cancel(|operation| operation.target.kind != Kind::File);
-        while self.under_way() > 0 {
+        self.cancel(|operation| !matches!(operation.target.kind, Kind::File | Kind::Ublk));
+        while self.uses_memory() {
             self.enter(1, None);
         }
         drop(std::mem::take(&mut *self.slots));

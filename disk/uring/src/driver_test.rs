@@ -465,3 +465,54 @@ fn a_dropped_driver_with_an_idle_stream_ends() {
     drop(world.rt.stream(stream, Op::Recv, data));
     drop(world);
 }
+
+/// /dev/null takes every command and ends it at once (Linux 6.3), so it stands for a queue of ublk here.
+fn null(world: &World) -> DeviceId {
+    let null = File::options().read(true).write(true).open("/dev/null");
+    world.handle.add_ublk(null.unwrap().into())
+}
+
+fn command(
+    world: &World,
+    device: DeviceId,
+    number: u64,
+    argument: &[u8],
+) -> Result<usize, IoError> {
+    let data = Data::whole(world.pool.copy_of(argument));
+    world
+        .run(world.rt.io(request(device, Op::Command, number, 0, data)))
+        .0
+}
+
+#[test]
+fn a_command_ends_with_the_answer_of_its_driver() {
+    let world = world();
+    let null = null(&world);
+    match command(&world, null, 0xc010_7520, &[0; 16]) {
+        Ok(0) => {}
+        // An older kernel.
+        Err(IoError { errno }) => assert_eq!(errno, libc::EOPNOTSUPP),
+        Ok(other) => panic!("{other}"),
+    }
+    let closed = world.run(world.rt.stream(null, Op::Close, Data::None));
+    assert_eq!(closed.0, Ok(0));
+}
+
+#[test]
+fn a_command_names_no_memory() {
+    let world = world();
+    let null = null(&world);
+    let refused = Err(IoError::EINVAL);
+    assert_eq!(command(&world, null, 1, &[1; 16]), refused);
+    assert_eq!(command(&world, null, 1, &[0; 15]), refused);
+    assert_eq!(command(&world, null, 1 << 32, &[0; 16]), refused);
+    assert_eq!(command(&world, world.file, 1, &[0; 16]), refused);
+    let read = world.rt.io(request(
+        null,
+        Op::Read,
+        0,
+        0,
+        Data::whole(world.pool.alloc(16)),
+    ));
+    assert_eq!(world.run(read).0, refused);
+}

@@ -13,6 +13,7 @@ mod fork;
 mod lock;
 mod member;
 mod operation;
+mod ublk;
 
 pub use calls::{Call, Calls, MadeCall, RingWatch};
 pub use devices::{EventSender, UringHandle};
@@ -21,6 +22,7 @@ pub use fd::inherited_listeners;
 pub use fork::{NotForChildren, forks};
 pub use lock::Lock;
 pub use member::{Create, Member, MemberError, MemberKind, MemberOptions, PathText, open_member};
+pub use ublk::{UblkControl, UblkDescriptors};
 
 #[cfg(test)]
 mod calls_test;
@@ -30,3 +32,5 @@ mod driver_test;
 mod fd_test;
 #[cfg(test)]
 mod member_test;
+#[cfg(test)]
+mod ublk_test;

@@ -32,7 +32,13 @@ enum Stage {
     ZeroRange,
     /// Write zeroes, chunk by chunk.
     ZeroWrites,
+    /// A command to a driver of the kernel.
+    Command,
 }
+
+/// Bytes of the argument of a command, and those of them that a ublk device would take for an address.
+pub(crate) const COMMAND_BYTES: usize = 16;
+const ADDRESS: std::ops::Range<usize> = 8..16;
 
 /// The next step after a completion of the ring.
 #[derive(Debug)]
@@ -77,10 +83,11 @@ impl Operation {
             Op::Punch if !target.punch_refused => Stage::Punch,
             Op::Punch | Op::Zero if !target.zero_range_refused => Stage::ZeroRange,
             Op::Punch | Op::Zero => Stage::ZeroWrites,
+            Op::Command => Stage::Command,
             _ => Stage::Transfer,
         };
         let empty = match stage {
-            Stage::Sync => false,
+            Stage::Sync | Stage::Command => false,
             Stage::Transfer => request.data.is_empty(),
             _ => request.len == 0,
         };
@@ -112,6 +119,7 @@ impl Operation {
         );
         let entry = match self.stage {
             Stage::Transfer => self.transfer_entry(vectors),
+            Stage::Command => self.command_entry(),
             Stage::Sync => opcode::Fsync::new(fd)
                 .flags(types::FsyncFlags::DATASYNC)
                 .build(),
@@ -213,6 +221,18 @@ impl Operation {
         }
     }
 
+    /// The argument is copied into the entry, so the kernel knows no memory of the operation.
+    fn command_entry(&self) -> squeue::Entry {
+        let mut argument = [0; COMMAND_BYTES];
+        if let Data::Buf(buf, range) = &self.request.data {
+            argument.copy_from_slice(&buf[range.clone()]);
+        }
+        let number = self.request.offset as u32;
+        opcode::UringCmd16::new(types::Fd(self.target.fd), number)
+            .cmd(argument)
+            .build()
+    }
+
     fn vectored_entry(&self, vectors: &mut Vectors) -> squeue::Entry {
         let fd = types::Fd(self.target.fd);
         if self.request.op == Op::Send {
@@ -228,6 +248,9 @@ impl Operation {
 
     /// Takes the result of the last entry: bytes, or a negative error number.
     pub fn answer(&mut self, result: i32) -> Next {
+        if self.stage == Stage::Command {
+            return Next::Done(usize::try_from(result).map_err(|_| IoError { errno: -result }));
+        }
         if result < 0 {
             return self.failed(-result);
         }
@@ -257,6 +280,7 @@ impl Operation {
                     _ => Next::Again,
                 }
             }
+            Stage::Command => unreachable!("its result is returned as it is"),
         }
     }
 
@@ -319,11 +343,15 @@ impl Vectors {
 /// True when this kind of descriptor has the operation and the memory has the right form.
 fn fits(request: &Request, kind: Kind) -> bool {
     let on_file = match request.op {
-        Op::Recv => return kind != Kind::File && is_buffer(&request.data),
+        Op::Recv => {
+            let receives = matches!(kind, Kind::Stream | Kind::Event | Kind::ForeignEvent);
+            return receives && is_buffer(&request.data);
+        }
         Op::RecvAll => return kind == Kind::Stream && is_buffer(&request.data),
         Op::Send => kind == Kind::Stream,
         Op::Read => kind == Kind::File && is_buffer(&request.data),
         Op::Write | Op::WriteDurable | Op::Flush | Op::Punch | Op::Zero => kind == Kind::File,
+        Op::Command => return kind == Kind::Ublk && is_command(request),
         Op::Close => false,
     };
     let parts = match &request.data {
@@ -336,6 +364,18 @@ fn fits(request: &Request, kind: Kind) -> bool {
 
 fn is_buffer(data: &Data) -> bool {
     !matches!(data, Data::Slices(_))
+}
+
+/// True when the number and the argument have their sizes, and the argument has no address: the kernel would use memory there that
+/// nobody keeps for it.
+fn is_command(request: &Request) -> bool {
+    let Data::Buf(buf, range) = &request.data else {
+        return false;
+    };
+    let argument = &buf[range.clone()];
+    u32::try_from(request.offset).is_ok()
+        && argument.len() == COMMAND_BYTES
+        && argument[ADDRESS].iter().all(|byte| *byte == 0)
 }
 
 fn write_flags(op: Op) -> i32 {

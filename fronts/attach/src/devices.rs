@@ -2,20 +2,43 @@
 
 use crate::error::AttachError;
 use crate::identity::Identity;
+use crate::netlink::Kernel;
+use crate::ublk::{self, Ublk};
 use rustix::fs::{Mode, OFlags};
+use std::fmt;
 use std::fs;
-use std::io::{Error, ErrorKind};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+
+/// A driver of the kernel that makes block devices served by programs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Driver {
+    /// The kernel's client of NBD.
+    Nbd,
+    /// ublk.
+    Ublk,
+}
+
+impl fmt::Display for Driver {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(match self {
+            Driver::Nbd => "nbd",
+            Driver::Ublk => "ublk",
+        })
+    }
+}
 
 /// A device of ours.
 #[derive(Clone, Debug)]
 pub struct Device {
-    /// Its number: 0 for /dev/nbd0.
+    /// Its driver.
+    pub driver: Driver,
+    /// Its number: 0 for /dev/nbd0 and for /dev/ublkb0.
     pub index: u32,
     /// Whose it is.
     pub identity: Identity,
-    /// The string of the kernel that `identity` was read from. The kernel compares it when it is given another socket.
+    /// For nbd, the string of the kernel that `identity` was read from. The kernel compares it when it is given another socket.
     pub backend: String,
     /// Size in bytes.
     pub size_bytes: u64,
@@ -25,13 +48,27 @@ pub struct Device {
 
 impl Device {
     /// Path of the device with this number.
-    pub fn path_of(index: u32) -> PathBuf {
-        PathBuf::from(format!("/dev/nbd{index}"))
+    pub fn path_of(driver: Driver, index: u32) -> PathBuf {
+        match driver {
+            Driver::Nbd => format!("/dev/nbd{index}").into(),
+            Driver::Ublk => format!("/dev/ublkb{index}").into(),
+        }
     }
 
     /// Its path.
     pub fn path(&self) -> PathBuf {
-        Self::path_of(self.index)
+        Self::path_of(self.driver, self.index)
+    }
+
+    /// Ends the device, whether or not programs use it. With `force` what lies in its page cache may be lost.
+    ///
+    /// # Errors
+    /// When the kernel refuses.
+    pub fn detach(&self, force: bool) -> Result<(), AttachError> {
+        match self.driver {
+            Driver::Nbd => Kernel::new()?.disconnect(self),
+            Driver::Ublk => Ublk::new()?.detach(self.index, &self.identity, force),
+        }
     }
 
     /// True while a file system is mounted from it, or a program has claimed it for itself alone.
@@ -39,26 +76,75 @@ impl Device {
     /// # Errors
     /// When the device cannot be opened for another reason.
     pub fn is_claimed(&self) -> Result<bool, AttachError> {
-        let path = self.path();
-        // O_EXCL without O_CREAT fails for a block device that the system uses.
-        let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        match rustix::fs::open(&path, flags, Mode::empty()) {
-            Ok(_) => Ok(false),
-            Err(rustix::io::Errno::BUSY) => Ok(true),
-            Err(errno) => Err(unreadable(&path, errno.into())),
-        }
+        is_claimed(&self.path())
     }
 }
 
-/// The devices that belong to stores, by number.
+/// True while a file system is mounted from the block device at `path`, or a program has claimed it for itself alone.
+///
+/// # Errors
+/// When it cannot be opened for another reason.
+pub fn is_claimed(path: &Path) -> Result<bool, AttachError> {
+    // O_EXCL without O_CREAT fails for a block device that the system uses.
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    match rustix::fs::open(path, flags, Mode::empty()) {
+        Ok(_) => Ok(false),
+        Err(rustix::io::Errno::BUSY) => Ok(true),
+        Err(errno) => Err(AttachError::unreadable(path, errno.into())),
+    }
+}
+
+/// The devices that belong to stores, by driver and number.
+///
+/// # Errors
+/// When /sys cannot be read, or there may be devices of ublk and the user is not root.
+pub fn devices() -> Result<Vec<Device>, AttachError> {
+    let mut found = nbd_devices()?;
+    found.extend(ublk_devices()?);
+    Ok(found)
+}
+
+fn ublk_devices() -> Result<Vec<Device>, AttachError> {
+    let mut found = Vec::new();
+    let listed = ublk::listed()?;
+    if listed.is_empty() {
+        return Ok(found);
+    }
+    let mut driver = match Ublk::new() {
+        // The files are left from devices that have gone with the module.
+        Err(AttachError::NoUblk | AttachError::OldUblk) => return Ok(found),
+        driver => driver?,
+    };
+    for (index, identity) in listed {
+        if !driver.belongs(index, &identity)? {
+            ublk::remove_label(index);
+            continue;
+        }
+        let folder = PathBuf::from(format!("/sys/block/ublkb{index}"));
+        if let Some((size_bytes, read_only)) = size_and_mode(&folder)? {
+            found.push(Device {
+                driver: Driver::Ublk,
+                index,
+                identity,
+                backend: String::new(),
+                size_bytes,
+                read_only,
+            });
+        }
+    }
+    found.sort_by_key(|device| device.index);
+    Ok(found)
+}
+
+/// The devices of nbd that belong to stores, by number.
 ///
 /// # Errors
 /// When /sys cannot be read.
-pub fn devices() -> Result<Vec<Device>, AttachError> {
+pub fn nbd_devices() -> Result<Vec<Device>, AttachError> {
     let folder = Path::new("/sys/block");
     let mut found = Vec::new();
-    for entry in fs::read_dir(folder).map_err(|error| unreadable(folder, error))? {
-        let entry = entry.map_err(|error| unreadable(folder, error))?;
+    for entry in fs::read_dir(folder).map_err(|error| AttachError::unreadable(folder, error))? {
+        let entry = entry.map_err(|error| AttachError::unreadable(folder, error))?;
         let name = entry.file_name();
         let name = name.to_str().and_then(|name| name.strip_prefix("nbd"));
         let Some(index) = name.and_then(|number| number.parse().ok()) else {
@@ -70,24 +156,29 @@ pub fn devices() -> Result<Vec<Device>, AttachError> {
     Ok(found)
 }
 
-/// The device with this number, if it belongs to a store. Its files in /sys come and go with it.
+/// The device of nbd with this number, if it belongs to a store.
 fn device(index: u32, folder: &Path) -> Result<Option<Device>, AttachError> {
-    let (Some(backend), Some(sectors), Some(read_only)) = (
-        text(&folder.join("backend"))?,
-        text(&folder.join("size"))?,
-        text(&folder.join("ro"))?,
-    ) else {
+    let (Some(backend), Some((size_bytes, read_only))) =
+        (text(&folder.join("backend"))?, size_and_mode(folder)?)
+    else {
         return Ok(None);
     };
-    let Some(identity) = Identity::parse(&backend) else {
-        return Ok(None);
-    };
-    Ok(Some(Device {
+    Ok(Identity::parse(&backend).map(|identity| Device {
+        driver: Driver::Nbd,
         index,
         identity,
-        size_bytes: sectors.parse::<u64>().unwrap_or(0) * 512,
-        read_only: read_only == "1",
+        size_bytes,
+        read_only,
         backend,
+    }))
+}
+
+/// Bytes of a device, and whether it takes no changes. Its files in /sys come and go with it.
+fn size_and_mode(folder: &Path) -> Result<Option<(u64, bool)>, AttachError> {
+    let (size, read_only) = (text(&folder.join("size"))?, text(&folder.join("ro"))?);
+    Ok(size.zip(read_only).map(|(sectors, read_only)| {
+        let bytes = sectors.parse::<u64>().unwrap_or(0) * 512;
+        (bytes, read_only == "1")
     }))
 }
 
@@ -97,20 +188,14 @@ fn text(path: &Path) -> Result<Option<String>, AttachError> {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         // The device has gone between the opening and the reading.
         Err(error) if error.raw_os_error() == Some(19) => Ok(None),
-        Err(error) => Err(unreadable(path, error)),
+        Err(error) => Err(AttachError::unreadable(path, error)),
     }
 }
 
-/// Loads the module nbd, if it is there and not loaded. The attempt may fail: what needs the module says so.
-pub fn load_module() {
-    if !Path::new("/sys/module/nbd").exists() {
-        let _ = Command::new("modprobe").arg("nbd").status();
-    }
-}
-
-fn unreadable(path: &Path, error: Error) -> AttachError {
-    AttachError::Unreadable {
-        path: path.display().to_string(),
-        error,
+/// Loads a module of the kernel, if it is there and not loaded. The attempt may fail: what needs the module says so.
+pub fn load_module(name: &str) {
+    if !Path::new("/sys/module").join(name).exists() {
+        // Its messages would be those of this program. A failure shows when the module is used.
+        let _ = Command::new("modprobe").args(["-q", name]).status();
     }
 }

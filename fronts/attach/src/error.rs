@@ -1,7 +1,8 @@
 //! Errors of the kernel's devices.
 
+use crate::devices::Driver;
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Why a device could not be made, given a socket or ended.
 #[derive(Debug, thiserror::Error)]
@@ -9,8 +10,43 @@ pub enum AttachError {
     /// The module nbd is not loaded.
     #[error("the kernel has no module nbd, or it is not loaded: run `modprobe nbd` as root")]
     NoModule,
+    /// The module ublk_drv is not loaded.
+    #[error(
+        "the kernel has no module ublk_drv, or it is not loaded: run `modprobe ublk_drv` as root"
+    )]
+    NoUblk,
+    /// Neither module is there.
+    #[error(
+        "the kernel has neither the module ublk_drv nor nbd, or they are not loaded: run `modprobe ublk_drv` (Linux 6.5 or newer) \
+         or `modprobe nbd` (5.14 or newer) as root"
+    )]
+    NoDriver,
+    /// The kernel's ublk lacks features.
+    #[error(
+        "this kernel's ublk is too old; Linux 6.5 or newer is needed: attach with `--driver nbd`"
+    )]
+    OldUblk,
+    /// A device has our number and not our properties.
+    #[error("{} was made by another program, and cannot be taken over", .0.display())]
+    OtherServer(PathBuf),
+    /// The volume has a device already.
+    #[error("{} is a device of this volume by {driver}: detach it first, or attach with `--driver {driver}`", path.display())]
+    HasDevice {
+        /// The device.
+        path: PathBuf,
+        /// Its driver.
+        driver: Driver,
+    },
+    /// The threads of a mount enter the ring in turn.
+    #[error(
+        "a server with a mount cannot serve a ublk device: attach with `--driver nbd`, after a device by ublk is detached, or serve without the mount"
+    )]
+    WithMount,
+    /// The queue of a device ended, and the device did not.
+    #[error("the kernel refused a command of the device's queue: {0}; start the server again")]
+    QueueFailed(String),
     /// The user may not do this.
-    #[error("only root can attach and detach devices (CAP_SYS_ADMIN)")]
+    #[error("only root can attach, detach and list devices (CAP_SYS_ADMIN)")]
     NotPermitted,
     /// The kernel forgets whose a device is.
     #[error(
@@ -49,4 +85,14 @@ pub enum AttachError {
         /// Why.
         error: io::Error,
     },
+}
+
+impl AttachError {
+    /// The error of a file.
+    pub(crate) fn unreadable(path: &Path, error: io::Error) -> Self {
+        Self::Unreadable {
+            path: path.display().to_string(),
+            error,
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Whose a device is, in a string that the kernel keeps with it.
+//! Whose a device is, in a string that the kernel keeps with it, or in a number.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -33,6 +33,14 @@ impl Identity {
     /// True for the same volume of the same store, wherever the store is now.
     pub fn is_same(&self, other: &Self) -> bool {
         (&self.store, &self.volume) == (&other.store, &other.volume)
+    }
+
+    /// A number of the store and the volume: FNV-1a. The kernel keeps it with a device of ublk.
+    pub fn number(&self) -> u64 {
+        let text = format!("{PREFIX} {} {}", self.store, self.volume);
+        text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+            (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
+        })
     }
 
     /// True when `path` is where the store was, or the same file.
@@ -74,6 +82,14 @@ mod tests {
             ..identity.clone()
         };
         assert!(identity.is_same(&moved) && !identity.is_at(&moved.path));
+        assert_eq!(identity.number(), moved.number());
+        let other = Identity {
+            volume: "data".to_owned(),
+            ..identity.clone()
+        };
+        assert_ne!(identity.number(), other.number());
+        // Devices of an older server are found by a newer one.
+        assert_eq!(identity.number(), 0xa6f5e03cc9641aec);
         for other in ["", "qemu-nbd", "tonearm 0123 main", "other 0123 main /path"] {
             assert_eq!(Identity::parse(other), None, "{other}");
         }

@@ -26,7 +26,7 @@ const SILENCE: Duration = Duration::from_secs(180);
 const MEMORY: &str = "384M";
 
 /// What every script begins with: the kernel's file systems, modules by name, and `say`, which sends a line to the test, and
-/// `attach STORE`, which starts a server and waits until it has made its device.
+/// `attach STORE ...`, which starts a server and waits until it has made its device, `$device`.
 /// A command that fails ends the guest, and says so.
 const PROLOGUE: &str = "\
 #!/bin/busybox sh
@@ -41,12 +41,13 @@ failed() { say \"FAILED $*\"; sleep 1; poweroff -f; }
 must() { \"$@\" >/run/out 2>&1 || failed \"$* gave $?: $(tail -n 5 /run/out | tr '\\n' '|')\"; }
 attach() {
     : >/run/attached
-    tonearm attach $1 >>/run/attached 2>/run/notes &
+    tonearm attach \"$@\" >>/run/attached 2>/run/notes &
     server=$!
     until grep -q ^attached /run/attached; do
         kill -0 $server || failed \"no server: $(cat /run/notes)\"
         usleep 20000
     done
+    device=$(sed 's/.* as //' /run/attached)
 }
 told() { for word in $(cat /proc/cmdline); do case $word in \"$1=\"*) echo \"${word#*=}\" ;; esac; done; }
 ";

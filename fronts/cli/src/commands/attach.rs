@@ -5,7 +5,7 @@ use crate::cli::{Attach, Detach, Devices};
 use crate::serve::attach::AttachPlan;
 use anyhow::{Context, bail};
 use std::process::ExitCode;
-use tonearm_attach::{Device, Kernel, devices};
+use tonearm_attach::{Device, devices};
 use tonearm_terminal::{report, size};
 
 /// Attaches, and serves the device until it ends.
@@ -23,12 +23,16 @@ pub fn run(arguments: Attach) -> anyhow::Result<ExitCode> {
     serve(Plan::of(path, &hosting)?.with_devices(attach))
 }
 
-/// Ends a device that is not in use. Its server ends then.
+/// Ends a device that is not in use, or any with `--force`. Its server ends then.
 ///
 /// # Errors
 /// When there is no such device, or it is in use.
 pub fn detach(arguments: &Detach) -> anyhow::Result<ExitCode> {
-    let Detach { path, volume } = arguments;
+    let Detach {
+        path,
+        volume,
+        force,
+    } = arguments;
     let path = &std::path::absolute(path)?;
     let is_meant = |device: &Device| {
         device.path() == *path || (device.identity.is_at(path) && device.identity.volume == *volume)
@@ -41,13 +45,13 @@ pub fn detach(arguments: &Detach) -> anyhow::Result<ExitCode> {
         )
     })?;
     let name = device.path();
-    if device.is_claimed()? {
+    if !force && device.is_claimed()? {
         bail!(
-            "{} is in use: unmount it first, or end the program that has it (see `lsblk {0}`)",
+            "{} is in use: unmount it first, or end the program that has it (see `lsblk {0}`); with --force its programs get errors",
             name.display()
         );
     }
-    Kernel::new()?.disconnect(&device)?;
+    device.detach(*force)?;
     report::line(format_args!("detached {}", name.display()))?;
     Ok(ExitCode::SUCCESS)
 }

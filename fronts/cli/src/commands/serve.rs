@@ -21,7 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
 use std::sync::PoisonError;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -67,8 +67,11 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
     }
     plan.vhost = arguments.vhost_user;
     if !arguments.attach.is_empty() {
-        let attach = AttachPlan::of(&arguments.path, arguments.attach, &arguments.attach_args);
-        plan.attach = Some(attach?);
+        let attach = AttachPlan::of(&arguments.path, arguments.attach, &arguments.attach_args)?;
+        plan.attach = Some(match plan.mount.is_some() {
+            true => attach.with_mount()?,
+            false => attach,
+        });
     }
     plan.listening = Some(listening);
     plan.command = arguments.run;
@@ -131,7 +134,7 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
         .as_mut()
         .map(|running| std::mem::take(&mut running.attached));
     for device in devices.unwrap_or_default() {
-        device.end();
+        device.end(ended.is_none());
     }
     let ended = stop(server, session, &mailbox, &events, ended);
     // The thread has sent its last event, and only unwinds its stack now.
@@ -359,7 +362,9 @@ impl Running {
         };
         if let Err(error) = running.show(plan, catalog, front, mailbox, events) {
             mount::end(running.mount.take());
-            running.attached.iter().for_each(Attached::end);
+            for device in &running.attached {
+                device.end(true);
+            }
             return Err(error);
         }
         Ok(running)
@@ -429,8 +434,8 @@ impl Running {
                         return (code, None);
                     }
                 }
-                Ok(Event::Detached(index, result)) => {
-                    let code = self.after_device(index, result);
+                Ok(Event::Detached(path, result)) => {
+                    let code = self.after_device(&path, result);
                     if self.serves_nothing_else && self.attached.is_empty() {
                         return (code, None);
                     }
@@ -463,15 +468,15 @@ impl Running {
     }
 
     /// Forgets a device that has ended. Returns the exit code of a server that ends with it.
-    fn after_device(&mut self, index: u32, result: Result<(), AttachError>) -> u8 {
+    fn after_device(&mut self, path: &Path, result: Result<(), AttachError>) -> u8 {
         let at = self
             .attached
             .iter()
-            .position(|device| device.index() == index);
-        let Some(device) = at.map(|at| self.attached.swap_remove(at)) else {
+            .position(|device| device.path() == path);
+        let Some(at) = at else {
             return 0;
         };
-        let path = device.path();
+        self.attached.swap_remove(at);
         match result {
             Ok(()) => {
                 report::note(format_args!("{} was detached", path.display()));

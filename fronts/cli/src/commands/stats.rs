@@ -77,6 +77,11 @@ fn page(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> String
         let table = commands("virtual machines", &stats.vhost.requests, before);
         text.push_str(&format!("\n{table}"));
     }
+    if stats.ublk.has_served() {
+        let before = before.map(|(span, stats)| (span, &stats.ublk.requests));
+        let table = commands("devices by ublk", &stats.ublk.requests, before);
+        text.push_str(&format!("\n{table}"));
+    }
     if let Some(mount) = &stats.mount {
         let before = before.and_then(|(span, stats)| Some((span, stats.mount.as_ref()?)));
         text.push_str(&format!("\n{}", operations(mount, before)));

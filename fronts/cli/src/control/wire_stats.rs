@@ -3,6 +3,7 @@
 
 use super::mount_stats::MountStats;
 use serde::{Deserialize, Serialize};
+use tonearm_attach::Queues;
 use tonearm_disk::{NumberKind, StoreStats};
 use tonearm_nbd::listen::Counts;
 use tonearm_nbd::transmission::Metrics;
@@ -27,6 +28,8 @@ pub struct ServerStats {
     pub nbd: NbdStats,
     /// Its virtual machines.
     pub vhost: VhostStats,
+    /// Programs on its devices of ublk.
+    pub ublk: UblkStats,
     /// Its mount, if it has one.
     pub mount: Option<MountStats>,
 }
@@ -121,6 +124,32 @@ impl VhostStats {
     pub fn has_served(&self) -> bool {
         let mut commands = self.requests.commands.iter();
         self.rings > 0 || commands.any(|command| command.requests > 0)
+    }
+}
+
+/// What programs on devices of ublk have asked for.
+#[derive(Serialize, Deserialize, Clone, Default, Debug)]
+pub struct UblkStats {
+    /// Queues that are served, one for each device.
+    pub queues: u64,
+    /// Their requests.
+    #[serde(flatten)]
+    pub requests: RequestStats,
+}
+
+impl UblkStats {
+    /// A snapshot.
+    pub fn of(queues: &Queues) -> Self {
+        Self {
+            queues: queues.count() as u64,
+            requests: RequestStats::of(queues.metrics()),
+        }
+    }
+
+    /// True when there is, or was, a device.
+    pub fn has_served(&self) -> bool {
+        let mut commands = self.requests.commands.iter();
+        self.queues > 0 || commands.any(|command| command.requests > 0)
     }
 }
 

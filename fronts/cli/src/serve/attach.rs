@@ -1,4 +1,5 @@
-//! Volumes that the kernel has as block devices.
+//! Volumes that the kernel has as block devices: which driver makes them, and those of the kernel's NBD client. For those of ublk see
+//! `ublk.rs`.
 //!
 //! ```text
 //! kernel's NBD client <-- socket pair --> connection of the engine
@@ -8,6 +9,7 @@
 
 use super::engine_thread::Event;
 use super::mailbox::{Mailbox, Message};
+use super::ublk::UblkDevice;
 use crate::cli::AttachArgs;
 use crate::control::{Answer, Event as Reply, Request};
 use anyhow::{Context, bail};
@@ -19,7 +21,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
-use tonearm_attach::{AttachError, Device, Identity, Kernel, Shape, devices, load_module};
+use tonearm_attach::{
+    AttachError, Device, Driver, Identity, Kernel, Shape, UblkShape, choose, load_module,
+    nbd_devices,
+};
 use tonearm_nbd::proto::{Negotiated, transmission_flags};
 use tonearm_nbd::{Accepted, Catalog, Client, Export};
 use tonearm_terminal::report;
@@ -38,10 +43,20 @@ pub struct AttachPlan {
     store: PathBuf,
     volumes: Vec<String>,
     arguments: AttachArgs,
+    /// The engine's thread is the only one that enters its ring.
+    alone: bool,
 }
 
 /// A device that this server serves.
-pub struct Attached {
+pub enum Attached {
+    /// By the kernel's NBD client.
+    Nbd(NbdDevice),
+    /// By ublk.
+    Ublk(UblkDevice),
+}
+
+/// A device of the kernel's NBD client.
+pub struct NbdDevice {
     link: Arc<Link>,
     device: Device,
 }
@@ -66,6 +81,21 @@ impl AttachPlan {
             store: std::path::absolute(store)?,
             volumes,
             arguments: arguments.clone(),
+            alone: true,
+        })
+    }
+
+    /// The same in a server that has a mount, too: its threads enter the ring in turn.
+    ///
+    /// # Errors
+    /// When the arguments demand ublk.
+    pub fn with_mount(self) -> anyhow::Result<Self> {
+        if self.arguments.driver == Some(Driver::Ublk) {
+            bail!(AttachError::WithMount);
+        }
+        Ok(Self {
+            alone: false,
+            ..self
         })
     }
 
@@ -80,21 +110,28 @@ impl AttachPlan {
         events: &Sender<Event>,
         attached: &mut Vec<Attached>,
     ) -> anyhow::Result<()> {
-        load_module();
         let store = uuid(mailbox)?;
         for volume in &self.volumes {
             let link = Arc::new(self.link(store.clone(), volume, mailbox, catalog)?);
+            let driver = choose(&link.identity, self.arguments.driver, self.alone)?;
+            if driver == Driver::Ublk {
+                let (identity, events) = (link.identity.clone(), events.clone());
+                let device = UblkDevice::start(identity, link.ublk_shape(), mailbox, events)?;
+                attached.push(Attached::Ublk(device));
+                continue;
+            }
+            load_module("nbd");
             let (device, end) = link.establish()?;
             let (kept, events) = (link.clone(), events.clone());
-            let index = device.index;
+            let (index, path) = (device.index, device.path());
             std::thread::Builder::new()
                 .name("attach".into())
                 .spawn(move || {
                     let result = kept.keep(index, end);
                     // The main thread may have ended meanwhile.
-                    let _ = events.send(Event::Detached(index, result));
+                    let _ = events.send(Event::Detached(path, result));
                 })?;
-            attached.push(Attached { link, device });
+            attached.push(Attached::Nbd(NbdDevice { link, device }));
         }
         Ok(())
     }
@@ -156,6 +193,15 @@ fn uuid(mailbox: &Mailbox) -> anyhow::Result<String> {
 }
 
 impl Link {
+    fn ublk_shape(&self) -> UblkShape {
+        UblkShape {
+            size_bytes: self.export.size_bytes,
+            block_bytes: self.shape.block_bytes,
+            store_block_bytes: self.export.block_size_preferred,
+            read_only: self.export.read_only,
+        }
+    }
+
     /// Takes over the device that an earlier server has left, or makes one. Returns it with an end of its socket to watch.
     fn establish(&self) -> Result<(Device, OwnedFd), AttachError> {
         let kernel = Kernel::new()?;
@@ -178,7 +224,7 @@ impl Link {
 
     /// The device of this volume.
     fn find(&self) -> Result<Option<Device>, AttachError> {
-        let mut found = devices()?.into_iter();
+        let mut found = nbd_devices()?.into_iter();
         Ok(found.find(|device| device.identity.is_same(&self.identity)))
     }
 
@@ -271,26 +317,39 @@ fn has_ended(end: &OwnedFd, limit: Option<Duration>) -> bool {
 impl Attached {
     /// The line that says that it is attached.
     pub fn line(&self) -> String {
+        let identity = match self {
+            Attached::Nbd(device) => &device.link.identity,
+            Attached::Ublk(device) => device.identity(),
+        };
         format!(
             "attached {} of {} as {}",
-            self.link.identity.volume,
-            self.link.identity.path.display(),
-            self.device.path().display()
+            identity.volume,
+            identity.path.display(),
+            self.path().display()
         )
-    }
-
-    /// Number of the device.
-    pub fn index(&self) -> u32 {
-        self.device.index
     }
 
     /// Path of the device.
     pub fn path(&self) -> PathBuf {
-        self.device.path()
+        match self {
+            Attached::Nbd(device) => device.device.path(),
+            Attached::Ublk(device) => device.path(),
+        }
     }
 
+    /// Ends the device before its server ends, unless it is in use: then its programs wait for another server. `is_served` says that the
+    /// engine still serves it.
+    pub fn end(&self, is_served: bool) {
+        match self {
+            Attached::Nbd(device) => device.end(),
+            Attached::Ublk(device) => device.end(is_served),
+        }
+    }
+}
+
+impl NbdDevice {
     /// Ends the device before its server ends, unless it is in use: then its programs wait for another server.
-    pub fn end(&self) {
+    fn end(&self) {
         self.link.ending.store(true, Ordering::Relaxed);
         let path = self.device.path();
         match self.device.is_claimed() {

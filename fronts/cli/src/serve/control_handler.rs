@@ -4,8 +4,8 @@ use super::archive::{ArchivePlan, Archives};
 use super::engine_thread::Setup;
 use crate::control::{
     Answer, ArrayInfo, Event, HotBlocks, Info, LogInfo, Mark, MarksInfo, MemberInfo, MountStats,
-    NbdStats, Request, ScrubResult, ServerStats, TraceBatch, TraceStart, VhostStats, Volumes,
-    Waited, change_volumes, head_text, layout_text,
+    NbdStats, Request, ScrubResult, ServerStats, TraceBatch, TraceStart, UblkStats, VhostStats,
+    Volumes, Waited, change_volumes, head_text, layout_text,
 };
 use crate::vacancy::{Vacancy, no_array};
 use std::cell::{Cell, RefCell};
@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::mpsc::{Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex};
+use tonearm_attach::Queues;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_device::raid::{ArrayStatus, RebuildRate};
 use tonearm_disk::{ByteRate, Disk, Scrub};
@@ -53,6 +54,8 @@ pub struct Services {
     pub archives: Archives,
     /// To virtual machines.
     pub devices: Devices,
+    /// To programs on devices of ublk.
+    pub queues: Queues,
     /// To programs of this machine, if the file system is mounted.
     pub mount: Option<FuseServer>,
 }
@@ -75,6 +78,7 @@ struct State {
     replacing: Cell<bool>,
     archives: Archives,
     devices: Devices,
+    queues: Queues,
     mount: Option<FuseServer>,
     asked_to_stop: Box<dyn Fn()>,
 }
@@ -93,6 +97,7 @@ impl ControlHandler {
             connections,
             archives,
             devices,
+            queues,
             mount,
         } = services;
         let handler = Self(Rc::new(State {
@@ -111,6 +116,7 @@ impl ControlHandler {
             replacing: Cell::new(false),
             archives,
             devices,
+            queues,
             mount,
             asked_to_stop: Box::new(asked_to_stop),
         }));
@@ -482,6 +488,7 @@ impl ControlHandler {
             store: self.0.disk.stats(),
             nbd: NbdStats::collect(self.0.connections.metrics(), counts.unwrap_or_default()),
             vhost: VhostStats::of(&self.0.devices),
+            ublk: UblkStats::of(&self.0.queues),
             mount: self.0.mount.as_ref().map(MountStats::of),
         }
     }

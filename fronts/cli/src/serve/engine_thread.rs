@@ -15,6 +15,7 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
+use tonearm_attach::Queues;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions, Volume};
 use tonearm_fuse::{FuseServer, Requests};
@@ -57,8 +58,8 @@ pub enum Event {
     Ended(anyhow::Result<()>),
     /// The mount has ended.
     Unmounted(std::io::Result<()>),
-    /// The device with this number has ended, or could not be kept.
-    Detached(u32, Result<(), tonearm_attach::AttachError>),
+    /// The device at this path has ended, or could not be kept.
+    Detached(PathBuf, Result<(), tonearm_attach::AttachError>),
     /// A signal has come.
     Signal(i32),
     /// A client of the control socket has asked for the end.
@@ -139,6 +140,7 @@ fn run_on(
         None => (None, None),
     };
     let devices = Devices::new(rt, pool, &executor.handle, &disk, connections.recorder());
+    let queues = Queues::new(rt, pool, &executor.handle, &disk, connections.recorder());
     let control = ControlHandler::new(
         &executor,
         setup,
@@ -147,6 +149,7 @@ fn run_on(
             connections: connections.clone(),
             archives: archives.clone(),
             devices: devices.clone(),
+            queues: queues.clone(),
             mount: mount.clone(),
         },
         stop,
@@ -158,6 +161,7 @@ fn run_on(
         executor: executor.clone(),
         files: FileServer::new(rt, pool, &disk, &files),
         devices,
+        queues,
         disk,
         connections,
         archives,
@@ -267,6 +271,7 @@ struct Serving {
     files: FileServer,
     connections: Connections,
     devices: Devices,
+    queues: Queues,
     archives: Archives,
     mount: Option<FuseServer>,
     control: ControlHandler,
@@ -294,6 +299,7 @@ impl Serving {
                         rt.spawn(self.control.clone().answer(request, replies));
                     }
                     Message::Vhost(ask) => self.devices.answer(ask),
+                    Message::Ublk(ask) => self.queues.answer(ask),
                     Message::Stop => break 'serving,
                 }
             }
@@ -313,6 +319,7 @@ impl Serving {
         }
         self.connections.shutdown(GRACE).await;
         self.devices.shut_down().await;
+        self.queues.shut_down().await;
         if let Some(mount) = &self.mount
             && !mount.shut_down(GRACE).await
         {

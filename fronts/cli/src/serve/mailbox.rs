@@ -20,6 +20,8 @@ pub enum Message {
     Ask(Request, Sender<Event>),
     /// A virtual machine's ring is to start or stop.
     Vhost(tonearm_vhost::Ask),
+    /// The queue of a ublk device is to be served.
+    Ublk(tonearm_attach::Ask),
     /// End connections and close the store.
     Stop,
 }

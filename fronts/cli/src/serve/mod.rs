@@ -25,5 +25,6 @@ pub mod mailbox;
 pub mod metrics;
 pub mod mount;
 pub mod socket_file;
+pub mod ublk;
 pub mod uri;
 pub mod vhost;

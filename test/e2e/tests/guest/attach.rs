@@ -1,7 +1,8 @@
-//! `tonearm attach` in a guest: a store on the guest's disk, its volume as a block device of the guest's kernel, and a file system on that.
+//! `tonearm attach` in a guest: a store on the guest's disk, its volume as a block device of the guest's kernel by each of its drivers,
+//! and a file system on that.
 
 use std::path::Path;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tonearm_tests::guest::Image;
 use tonearm_tests::{Bench, kill_rounds};
 
@@ -11,15 +12,15 @@ mkdir /disk
 [ \"$(told done)\" != 0 ] || must /bin/mke2fs -q -t ext4 /dev/vda
 must mount -t ext4 /dev/vda /disk
 [ \"$(told done)\" != 0 ] || must tonearm create /disk/s.tn --size 192MiB --log-size 8MiB
+driver=$(told driver)
 
 # Starts the server, and waits until it has the device.
 serve() {
-    attach /disk/s.tn
-    device=$(sed 's/.* as //' /run/attached)
-    [ $device = /dev/nbd0 ] || failed \"the device is $device\"
+    attach /disk/s.tn --driver $driver
+    [ $device = $(told device) ] || failed \"the device is $device\"
 }
 # A server that cannot make all its devices leaves none.
-tonearm serve /disk/s.tn --attach main --attach none >/run/out 2>&1 && failed \"a volume that does not exist was attached\"
+tonearm serve /disk/s.tn --driver $driver --attach main --attach none >/run/out 2>&1 && failed \"a volume that does not exist was attached\"
 grep -q 'no volume none; there are: main' /run/out || failed \"serve said: $(cat /run/out)\"
 [ -z \"$(tonearm devices 2>/dev/null)\" ] || failed \"devices: $(tonearm devices)\"
 serve
@@ -44,6 +45,7 @@ for kill in $(seq $(told kills)); do
     tonearm detach /disk/s.tn 2>/run/busy && failed \"a mounted device was detached\"
     grep -q 'in use' /run/busy || failed \"detach said $(cat /run/busy)\"
     usleep $(told away)
+    say starts again
     serve
     say served again
 done
@@ -60,8 +62,9 @@ must tonearm check /disk/s.tn
 must umount /disk
 ";
 
-#[test]
-fn a_device_of_the_kernel_survives() {
+/// Kills the server and cuts the guest's power under a load, on a device of `driver`. Behind the start of another server the load must go
+/// on within `stall_max`.
+fn survives(driver: &str, device: &str, stall_max: Duration) {
     let bench = Bench::new();
     let disk = std::fs::File::create(bench.path("disk")).expect("a file");
     disk.set_len(512 << 20).expect("set");
@@ -74,15 +77,27 @@ fn a_device_of_the_kernel_survives() {
             "-device",
             "virtio-blk-pci,drive=disk",
         ];
-        let told = format!("done={done} steps={steps} kills={kills} away={away}");
+        let told = format!(
+            "driver={driver} device={device} done={done} steps={steps} kills={kills} away={away}"
+        );
         image.boot(&bench, &disk, &told)
     };
     let mut done = 0;
     for round in 0..kill_rounds(1) {
         let guest = boot(done, 1_000_000, 1, round * 170_000 % 2_000_000);
+        guest.wait_for("starts again");
+        let started = Instant::now();
         guest.wait_for("served again");
-        for _ in 0..5 + round % 7 {
+        let served = started.elapsed();
+        for step in 0..5 + round % 7 {
             done = guest.wait_for("done ").parse().expect("a number");
+            if step == 0 {
+                let stall = started.elapsed();
+                println!(
+                    "round {round}: {driver}: served after {served:?}, a step after {stall:?}"
+                );
+                assert!(stall < served + stall_max, "the load stood for {stall:?}");
+            }
         }
         std::thread::sleep(Duration::from_millis(round * 37 % 250));
         let lines = guest.cut_power();
@@ -94,4 +109,15 @@ fn a_device_of_the_kernel_survives() {
         println!("round {round}: power cut behind step {done}");
     }
     boot(done, 16, 0, 0).ended();
+}
+
+#[test]
+fn a_device_by_nbd_survives() {
+    // The kernel sends requests again 30 seconds after it sent them first.
+    survives("nbd", "/dev/nbd0", Duration::from_secs(90));
+}
+
+#[test]
+fn a_device_by_ublk_survives() {
+    survives("ublk", "/dev/ublkb0", Duration::from_secs(15));
 }

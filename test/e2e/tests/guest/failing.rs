@@ -25,16 +25,16 @@ done=0
 for round in $(seq 0 $(told rounds)); do
     attach $drive
     if [ $round = 0 ]; then
-        must /bin/mke2fs -q -t ext4 /dev/nbd0
-        must mount /dev/nbd0 /mnt
+        must /bin/mke2fs -q -t ext4 $device
+        must mount $device /mnt
         must mkdir /mnt/load
         must sync
     else
-        must mount /dev/nbd0 /mnt
+        must mount $device /mnt
         must guest-load /mnt/load $done 0
         must umount /mnt
-        must e2fsck -fn /dev/nbd0
-        must mount /dev/nbd0 /mnt
+        must e2fsck -fn $device
+        must mount $device /mnt
     fi
     [ $round != $(told rounds) ] || break
     : >/run/steps
@@ -50,13 +50,13 @@ for round in $(seq 0 $(told rounds)); do
     done=$(sed -n 's/^done //p' /run/steps | tail -n 1)
     say failed behind step $done: $(tail -n 1 /run/load)
     umount /mnt
-    tonearm detach /dev/nbd0 >/run/out 2>&1
+    tonearm detach $device >/run/out 2>&1
     wait $server && failed 'the server of a failed store ended as if all were well'
     grep -q 'Input/output error' /run/notes || failed \"the server said: $(cat /run/notes)\"
     becomes linear /dev/vda 0
 done
 must umount /mnt
-must tonearm detach /dev/nbd0
+must tonearm detach $device
 wait $server || failed \"the server gave $?: $(cat /run/notes)\"
 must tonearm check $drive
 must dmsetup remove --noudevsync drive

@@ -24,8 +24,8 @@ if [ \"$(told done)\" = 0 ]; then
 fi
 attach $drive
 if [ \"$(told done)\" = 0 ]; then
-    must /bin/mke2fs -q -t ext4 /dev/nbd0
-    must mount /dev/nbd0 /mnt
+    must /bin/mke2fs -q -t ext4 $device
+    must mount $device /mnt
     must mkdir /mnt/load
     must sync
     must dmsetup message logged 0 mark done-0
@@ -33,12 +33,12 @@ if [ \"$(told done)\" = 0 ]; then
         [ $word != done ] || must dmsetup message logged 0 mark done-$number
     done
 else
-    must mount /dev/nbd0 /mnt
+    must mount $device /mnt
     must guest-load /mnt/load $(told done) 0
 fi
 must umount /mnt
-must e2fsck -fn /dev/nbd0
-must tonearm detach /dev/nbd0
+must e2fsck -fn $device
+must tonearm detach $device
 wait $server || failed \"the server gave $?: $(cat /run/notes)\"
 [ $drive = /dev/vda ] || must dmsetup remove --noudevsync logged
 ";

@@ -3,5 +3,8 @@
 
 mod attach;
 mod cuts;
+mod driver;
+mod early;
 mod failing;
 mod logged;
+mod queue;

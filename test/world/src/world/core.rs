@@ -137,8 +137,8 @@ impl World {
         let index = request.device.0 as usize;
         let len = match op {
             Op::Punch | Op::Zero => request.len,
-            Op::Recv | Op::RecvAll | Op::Send | Op::Close => {
-                panic!("the simulated world has no streams")
+            Op::Recv | Op::RecvAll | Op::Send | Op::Close | Op::Command => {
+                panic!("the simulated world has no streams and no kernel")
             }
             _ => request.data.len() as u64,
         };

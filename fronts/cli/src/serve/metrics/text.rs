@@ -40,9 +40,12 @@ impl Collector for Page {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         self.encode_numbers(&mut encoder)?;
         self.encode_times(&mut encoder)?;
-        let ServerStats { nbd, vhost, .. } = &self.0;
+        let ServerStats {
+            nbd, vhost, ublk, ..
+        } = &self.0;
         encode_requests(&mut encoder, "nbd", &nbd.requests)?;
         encode_requests(&mut encoder, "vhost", &vhost.requests)?;
+        encode_requests(&mut encoder, "ublk", &ublk.requests)?;
         self.encode_operations(&mut encoder)?;
         let labels = [("version", self.0.version.as_str())];
         let mut build =
@@ -76,6 +79,8 @@ impl Page {
         let help = "Rings of disks of virtual machines that run";
         let (kind, rings) = (NumberKind::Gauge, self.0.vhost.rings);
         count(encoder, "vhost_rings", help, None, kind, rings)?;
+        let help = "Devices of ublk that are served";
+        count(encoder, "ublk_queues", help, None, kind, self.0.ublk.queues)?;
         let help = "1 while write-back waits for space";
         let waits = i64::from(store.waiting_for_space);
         gauge(encoder, "waiting_for_space", help, None, waits)?;

@@ -1,7 +1,7 @@
 use super::render;
 use crate::control::{
     CommandStats, LatencyStats, MountStats, NbdStats, OperationStats, RequestStats, ServerStats,
-    UnitStats, VhostStats,
+    UblkStats, UnitStats, VhostStats,
 };
 
 fn page() -> String {
@@ -36,7 +36,14 @@ fn page() -> String {
         uptime_s: 2.5,
         store,
         nbd,
-        vhost: VhostStats { rings: 2, requests },
+        vhost: VhostStats {
+            rings: 2,
+            requests: requests.clone(),
+        },
+        ublk: UblkStats {
+            queues: 1,
+            requests,
+        },
         mount: Some(MountStats {
             operations: vec![OperationStats {
                 operation: "write".into(),
@@ -71,6 +78,8 @@ fn values_are_there_with_units_and_labels() {
         "tonearm_vhost_rings 2",
         "tonearm_vhost_requests_total{command=\"write\"} 7",
         "tonearm_vhost_request_latency_seconds_count{command=\"write\"} 3",
+        "tonearm_ublk_queues 1",
+        "tonearm_ublk_requests_total{command=\"write\"} 7",
         "tonearm_mount_operations_total{operation=\"write\"} 5",
         "tonearm_mount_operation_bytes_total{operation=\"write\"} 8192",
         "tonearm_mount_operation_errors_total{operation=\"write\"} 2",

@@ -1,0 +1,106 @@
+//! The queue of one device, on the engine's thread.
+
+use super::abi::{IoRequest, queue, queue_command};
+use super::execute::Executor;
+use rustix::io::Errno;
+use std::cell::{Cell, OnceCell};
+use std::rc::Rc;
+use tonearm_rt::{Data, DeviceId, IoError, Notify, Op, Request, Rt};
+use tonearm_uring::UblkDescriptors;
+
+/// A queue that is served.
+pub(super) struct Queue {
+    pub rt: Rt,
+    pub executor: Executor,
+    /// /dev/ublkcN in the engine's ring.
+    pub device: DeviceId,
+    /// Mapped when the kernel has the commands: another server could not map them if this process died with the mapping and without the
+    /// commands. No request comes before that.
+    pub descriptors: OnceCell<UblkDescriptors>,
+    /// Tags that are served.
+    pub tags: Cell<u16>,
+    /// Requests that are carried out.
+    pub under_way: Cell<usize>,
+    pub is_stopping: Cell<bool>,
+    /// Why it ended, if that was not the end of its device.
+    pub fault: Cell<Option<IoError>>,
+    pub changed: Notify,
+}
+
+impl Queue {
+    /// Serves `depth` tags from now on. All commands reach the kernel at the same time: it counts a queue that has some of them as one
+    /// without a server.
+    pub fn start(self: &Rc<Self>, depth: u16) {
+        self.tags.set(depth);
+        for tag in 0..depth {
+            let queue = self.clone();
+            self.rt.spawn_detached(async move {
+                queue.serve(tag).await;
+                queue.tags.set(queue.tags.get() - 1);
+                queue.changed.notify();
+            });
+        }
+    }
+
+    /// Maps the descriptions of requests, once the kernel has the commands.
+    ///
+    /// # Errors
+    /// When the kernel has refused a command, and those of mmap(2).
+    pub fn map(&self, depth: u16) -> std::io::Result<()> {
+        if let Some(error) = self.fault.get() {
+            return Err(std::io::Error::from_raw_os_error(error.errno));
+        }
+        let descriptors = UblkDescriptors::map(&self.executor.data, depth)?;
+        let _ = self.descriptors.set(descriptors);
+        Ok(())
+    }
+
+    /// Resolves when the device has ended, or failed.
+    pub async fn ended(&self) {
+        while self.tags.get() > 0 {
+            self.changed.wait().await;
+        }
+    }
+
+    /// Takes no more requests, and resolves when those that it has taken are answered. The kernel keeps others for the next server.
+    pub async fn stop(&self) {
+        self.is_stopping.set(true);
+        while self.under_way.get() > 0 {
+            self.changed.wait().await;
+        }
+    }
+
+    async fn serve(&self, tag: u16) {
+        let (mut number, mut result) = (queue::FETCH, 0);
+        let mut argument = self.executor.pool.alloc(queue_command(tag, 0).len());
+        loop {
+            argument.copy_from_slice(&queue_command(tag, result));
+            let command = Request {
+                device: self.device,
+                op: Op::Command,
+                offset: number.into(),
+                len: 0,
+                data: Data::whole(argument),
+            };
+            let (ended, data) = self.rt.io(command).await;
+            argument = data.into_buf();
+            match ended {
+                Ok(_) if self.is_stopping.get() => return,
+                Ok(_) => {}
+                // The device was stopped.
+                Err(error) if error.errno == Errno::NODEV.raw_os_error() => return,
+                Err(error) => return self.fault.set(Some(error)),
+            }
+            self.under_way.set(self.under_way.get() + 1);
+            let descriptors = self.descriptors.get();
+            let descriptors = descriptors.expect("the device starts when they are mapped");
+            let request = IoRequest::parse(descriptors.read(tag));
+            result = self.executor.execute(tag, request).await;
+            self.under_way.set(self.under_way.get() - 1);
+            if self.is_stopping.get() {
+                self.changed.notify();
+            }
+            number = queue::COMMIT_AND_FETCH;
+        }
+    }
+}
