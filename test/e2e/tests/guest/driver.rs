@@ -38,6 +38,21 @@ attach /dev/vda
 [ $device = /dev/nbd0 ] || failed \"without ublk the device is $device\"
 detached /dev/vda
 
+# Without a server the patience ends; the device can be given up, and made again.
+attach /dev/vda --patience 3s
+kill -9 $server
+wait $server
+begun=$(date +%s)
+dd if=$device of=/dev/null bs=4k skip=1000 count=1 2>/dev/null && failed 'a read without a server went well'
+waited=$(($(date +%s) - begun))
+[ $waited -ge 1 ] && [ $waited -le 60 ] || failed \"the read waited for $waited s\"
+must tonearm detach $device
+[ -z \"$(tonearm devices 2>/dev/null)\" ] || failed \"devices: $(tonearm devices)\"
+attach /dev/vda
+[ \"$(blockdev --getsize64 $device)\" = $((64 << 20)) ] || failed 'size by nbd'
+detached /dev/vda
+say patience
+
 mv /lib/hidden /lib/modules
 
 # The better driver, its device in several sizes of sectors.
@@ -140,7 +155,7 @@ fn the_driver_is_chosen() {
         "virtio-blk-pci,drive=disk",
     ];
     let guest = image.boot(&bench, &disk, "");
-    for stage in ["data", "taken over", "given up", "two devices"] {
+    for stage in ["patience", "data", "taken over", "given up", "two devices"] {
         guest.wait_for(stage);
         println!("{stage}");
     }
