@@ -49,6 +49,20 @@ attach() {
     done
     device=$(sed 's/.* as //' /run/attached)
 }
+# make_fs FS DEVICE, check_fs FS DEVICE
+make_fs() {
+    case $1 in
+        ext4) must /bin/mke2fs -q -t ext4 $2 ;;
+        *) must mkfs.$1 -q -f $2 ;;
+    esac
+}
+check_fs() {
+    case $1 in
+        ext4) must e2fsck -fn $2 ;;
+        xfs) must xfs_repair -n $2 ;;
+        btrfs) must btrfs check $2 ;;
+    esac
+}
 told() { for word in $(cat /proc/cmdline); do case $word in \"$1=\"*) echo \"${word#*=}\" ;; esac; done; }
 ";
 

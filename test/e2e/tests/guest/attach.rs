@@ -8,10 +8,12 @@ use tonearm_tests::{Bench, kill_rounds};
 
 const SCRIPT: &str = "
 must modprobe virtio_blk
+fs=$(told fs)
+[ $fs = ext4 ] || must modprobe $fs
 mkdir /disk
 [ \"$(told done)\" != 0 ] || must /bin/mke2fs -q -t ext4 /dev/vda
 must mount -t ext4 /dev/vda /disk
-[ \"$(told done)\" != 0 ] || must tonearm create /disk/s.tn --size 192MiB --log-size 8MiB
+[ \"$(told done)\" != 0 ] || must tonearm create /disk/s.tn --size 384MiB --log-size 8MiB
 driver=$(told driver)
 
 # Starts the server, and waits until it has the device.
@@ -25,16 +27,16 @@ grep -q 'no volume none; there are: main' /run/out || failed \"serve said: $(cat
 [ -z \"$(tonearm devices 2>/dev/null)\" ] || failed \"devices: $(tonearm devices)\"
 serve
 if [ \"$(told done)\" = 0 ]; then
-    must /bin/mke2fs -q -t ext4 $device
-    must mount $device /mnt
+    make_fs $fs $device
+    must mount -t $fs $device /mnt
     must mkdir /mnt/load
     must sync
 else
-    must mount $device /mnt
+    must mount -t $fs $device /mnt
     must guest-load /mnt/load $(told done) 0
     must umount /mnt
-    must e2fsck -fn $device
-    must mount $device /mnt
+    check_fs $fs $device
+    must mount -t $fs $device /mnt
 fi
 (guest-load /mnt/load $(told done) $(told steps) >/dev/ttyS1 2>/run/load; echo $? >/run/code) &
 load=$!
@@ -62,12 +64,12 @@ must tonearm check /disk/s.tn
 must umount /disk
 ";
 
-/// Kills the server and cuts the guest's power under a load, on a device of `driver`. Behind the start of another server the load must go
+/// Kills the server and cuts the guest's power under a load, with the file system `fs` on a device of `driver`. Behind the start of another server the load must go
 /// on within `stall_max`.
-fn survives(driver: &str, device: &str, stall_max: Duration) {
+fn survives(fs: &str, driver: &str, device: &str, stall_max: Duration) {
     let bench = Bench::new();
     let disk = std::fs::File::create(bench.path("disk")).expect("a file");
-    disk.set_len(512 << 20).expect("set");
+    disk.set_len(1 << 30).expect("set");
     let load = Path::new(env!("CARGO_BIN_EXE_guest-load"));
     let image = Image::new(&bench, SCRIPT, load);
     let boot = |done: u64, steps: u64, kills: u64, away: u64| {
@@ -78,7 +80,7 @@ fn survives(driver: &str, device: &str, stall_max: Duration) {
             "virtio-blk-pci,drive=disk",
         ];
         let told = format!(
-            "driver={driver} device={device} done={done} steps={steps} kills={kills} away={away}"
+            "fs={fs} driver={driver} device={device} done={done} steps={steps} kills={kills} away={away}"
         );
         image.boot(&bench, &disk, &told)
     };
@@ -111,13 +113,29 @@ fn survives(driver: &str, device: &str, stall_max: Duration) {
     boot(done, 16, 0, 0).ended();
 }
 
+const NBD: &str = "/dev/nbd0";
+const UBLK: &str = "/dev/ublkb0";
+
+/// The kernel's NBD client sends requests again 30 seconds after it sent them first.
+const BY_NBD: Duration = Duration::from_secs(90);
+const BY_UBLK: Duration = Duration::from_secs(15);
+
 #[test]
-fn a_device_by_nbd_survives() {
-    // The kernel sends requests again 30 seconds after it sent them first.
-    survives("nbd", "/dev/nbd0", Duration::from_secs(90));
+fn ext4_by_nbd_survives() {
+    survives("ext4", "nbd", NBD, BY_NBD);
 }
 
 #[test]
-fn a_device_by_ublk_survives() {
-    survives("ublk", "/dev/ublkb0", Duration::from_secs(15));
+fn ext4_by_ublk_survives() {
+    survives("ext4", "ublk", UBLK, BY_UBLK);
+}
+
+#[test]
+fn xfs_by_ublk_survives() {
+    survives("xfs", "ublk", UBLK, BY_UBLK);
+}
+
+#[test]
+fn btrfs_by_ublk_survives() {
+    survives("btrfs", "ublk", UBLK, BY_UBLK);
 }

@@ -29,10 +29,7 @@ fs=$(told fs)
 must modprobe virtio_blk
 [ $fs = ext4 ] || must modprobe $fs
 if [ \"$(told done)\" = 0 ]; then
-    case $fs in
-        ext4) must /bin/mke2fs -q -t ext4 /dev/vda ;;
-        *) must mkfs.$fs -q -f /dev/vda ;;
-    esac
+    make_fs $fs /dev/vda
     must mount -t $fs /dev/vda /mnt
     must mkdir /mnt/load
     must sync
@@ -40,11 +37,7 @@ else
     must mount -t $fs /dev/vda /mnt
     must guest-load /mnt/load $(told done) 0
     must umount /mnt
-    case $fs in
-        ext4) must e2fsck -fn /dev/vda ;;
-        xfs) must xfs_repair -n /dev/vda ;;
-        btrfs) must btrfs check /dev/vda ;;
-    esac
+    check_fs $fs /dev/vda
     must mount -t $fs /dev/vda /mnt
 fi
 guest-load /mnt/load $(told done) $(told steps) >/dev/ttyS1 2>/run/out || failed \"load: $(cat /run/out)\"
