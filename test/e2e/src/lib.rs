@@ -9,6 +9,7 @@ pub mod guest;
 pub mod mount;
 pub mod nbd;
 mod postgres;
+pub mod recipe;
 pub mod s3;
 mod server;
 pub mod sqlite;

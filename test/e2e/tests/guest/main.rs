@@ -5,3 +5,4 @@ mod attach;
 mod cuts;
 mod failing;
 mod logged;
+mod readme;
