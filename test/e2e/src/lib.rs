@@ -5,6 +5,8 @@
 //! cannot run prints a line that says so, and fails where `CI=true`.
 
 mod bench;
+pub mod console;
+pub mod debian;
 pub mod guest;
 pub mod mount;
 pub mod nbd;

@@ -3,6 +3,7 @@
 
 mod attach;
 mod cuts;
+mod debian;
 mod failing;
 mod logged;
 mod readme;
