@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 /// Longest time between two lines of a guest, several times what one needs to boot on a slow machine.
 const SILENCE: Duration = Duration::from_secs(180);
 
-/// Memory of a guest.
+/// Memory of a guest whose options say nothing about it.
 const MEMORY: &str = "384M";
 
 /// What every script begins with: the kernel's file systems, modules by name, and `say`, which sends a line to the test, and
@@ -128,18 +128,11 @@ impl Image {
         let console = bench.path(&format!("console-{number}"));
         require("qemu-system-x86_64");
         let mut qemu = Command::new("qemu-system-x86_64");
-        let memory = format!("memory-backend-memfd,id=mem,size={MEMORY},share=on");
+        if !options.contains(&"-m") {
+            qemu.args(["-m", MEMORY]);
+        }
         qemu.current_dir(bench.path(""))
-            .args([
-                "-M",
-                "q35",
-                "-m",
-                MEMORY,
-                "-smp",
-                "1",
-                "-accel",
-                accelerator,
-            ])
+            .args(["-M", "q35", "-smp", "1", "-accel", accelerator])
             .args([
                 "-display",
                 "none",
@@ -148,7 +141,6 @@ impl Image {
                 "-no-reboot",
                 "-nodefaults",
             ])
-            .args(["-object", &memory, "-numa", "node,memdev=mem"])
             .args(["-serial", &format!("file:{}", console.display())])
             .args(["-serial", "stdio"])
             .arg("-kernel")

@@ -5,10 +5,13 @@
 //! cannot run prints a line that says so, and fails where `CI=true`.
 
 mod bench;
+pub mod console;
+pub mod debian;
 pub mod guest;
 pub mod mount;
 pub mod nbd;
 mod postgres;
+pub mod recipe;
 pub mod s3;
 mod server;
 pub mod sqlite;

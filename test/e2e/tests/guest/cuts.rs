@@ -1,10 +1,10 @@
 //! A file system of a guest on a volume, under a load that checks itself, while the guest loses its power, the server is killed,
-//! or both.
+//! or both. Servers and guests are started by the commands of docs/operations.md.
 
 use std::path::Path;
 use std::time::Duration;
 use tonearm_tests::guest::{Image, Machine};
-use tonearm_tests::{Bench, Server, kill_rounds};
+use tonearm_tests::{Bench, Server, kill_rounds, recipe};
 
 /// How the guest reaches the volume.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,15 @@ struct Served {
 
 impl Served {
     fn new(way: Way) -> Self {
-        let bench = Bench::created(&["--size", "384MiB", "--log-size", "8MiB"]);
+        let bench = Bench::new();
+        bench.ok(&[
+            "create",
+            "disk.tn",
+            "--size",
+            "384MiB",
+            "--log-size",
+            "8MiB",
+        ]);
         let mut served = Self {
             bench,
             way,
@@ -65,13 +73,10 @@ impl Served {
     }
 
     fn start(&mut self) {
-        let more: &[&str] = match self.way {
-            Way::VhostUser => &["--vhost-user", "vm.sock"],
-            // What QEMU's client has been told is done must be done when the server has died.
-            Way::Nbd => &["--ack", "write"],
-        };
-        let words = [&["s.tn", "--socket", "s.sock"], more].concat();
-        self.server = Some(self.bench.serve(&words));
+        let words = self.way.recipe("tonearm serve");
+        let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+        let server = Server::start_with(&self.bench, &words, "serving ");
+        self.server = Some(server.unwrap_or_else(|ran| panic!("no server: {ran:?}")));
     }
 
     fn kill(&mut self) {
@@ -79,21 +84,23 @@ impl Served {
     }
 
     fn boot(&self, image: &Image, told: &str) -> Machine {
-        let options: &[&str] = match self.way {
-            Way::VhostUser => &[
-                "-chardev",
-                "socket,id=disk,path=vm.sock,reconnect=1",
-                "-device",
-                "vhost-user-blk-pci,chardev=disk,num-queues=2",
-            ],
-            Way::Nbd => &[
-                "-blockdev",
-                "driver=nbd,node-name=disk,server.type=unix,server.path=s.sock,export=main,reconnect-delay=60",
-                "-device",
-                "virtio-blk-pci,drive=disk",
-            ],
+        let words = self.way.recipe("qemu-system-x86_64");
+        let options: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
+        image.boot(&self.bench, &options, told)
+    }
+}
+
+impl Way {
+    /// The command of docs/operations.md that begins with `start`.
+    fn recipe(self, start: &str) -> Vec<String> {
+        let part = match (self, start.starts_with("qemu")) {
+            (Self::VhostUser, false) => "--vhost-user",
+            (Self::VhostUser, true) => "vhost-user-blk-pci",
+            // What QEMU's client has been told is done must be done when the server has died.
+            (Self::Nbd, false) => "--ack write",
+            (Self::Nbd, true) => "driver=nbd",
         };
-        image.boot(&self.bench, options, told)
+        recipe::command("docs/operations.md", "Virtual machines", start, part)
     }
 }
 
@@ -152,7 +159,7 @@ fn survives(way: Way, fs: &str) {
     guest.ended();
     let server = served.server.take().expect("it runs");
     server.end_ok();
-    served.bench.ok(&["check", "s.tn"]);
+    served.bench.ok(&["check", "disk.tn"]);
 }
 
 #[test]

@@ -3,8 +3,10 @@
 
 mod attach;
 mod cuts;
+mod debian;
 mod driver;
 mod early;
 mod failing;
 mod logged;
 mod queue;
+mod readme;
