@@ -117,7 +117,6 @@ fn ublk_devices() -> Result<Vec<Device>, AttachError> {
     };
     for (index, identity) in listed {
         if !driver.belongs(index, &identity)? {
-            ublk::remove_label(index);
             continue;
         }
         let folder = PathBuf::from(format!("/sys/block/ublkb{index}"));

@@ -45,6 +45,14 @@ pub enum AttachError {
     /// The queue of a device ended, and the device did not.
     #[error("the kernel refused a command of the device's queue: {0}; start the server again")]
     QueueFailed(String),
+    /// What programs have written to a device cannot be made durable, so the device stays.
+    #[error("what programs have written to {} cannot be written to its volume: {error}; the device stays, and `tonearm detach --force` ends it", path.display())]
+    Unwritten {
+        /// The device.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
     /// The user may not do this.
     #[error("only root can attach, detach and list devices (CAP_SYS_ADMIN)")]
     NotPermitted,

@@ -15,6 +15,7 @@ use rustix::io::Errno;
 use std::fs;
 use std::io::{Error, ErrorKind};
 use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -286,6 +287,8 @@ impl Ublk {
     /// # Errors
     /// When a file cannot be written.
     pub fn settle(&self, index: u32, identity: &Identity) -> Result<(), AttachError> {
+        label::write(index, identity)
+            .map_err(|error| AttachError::unreadable(Path::new("/run/tonearm"), error))?;
         let timeout = PathBuf::from(format!("/sys/block/ublkb{index}/queue/io_timeout"));
         let unreadable = |error| AttachError::unreadable(&timeout, error);
         let present = fs::read_to_string(&timeout).map_err(unreadable)?;
@@ -294,15 +297,17 @@ impl Ublk {
             write.args(["-c", "echo \"$1\" >\"$0\""]).arg(&timeout);
             wait_for(write.arg(NOTICE_MS.to_string())).map_err(unreadable)?;
         }
-        label::write(index, identity)
-            .map_err(|error| AttachError::unreadable(Path::new("/run/tonearm"), error))
+        Ok(())
     }
 
     /// Writes the page cache of a device that this process serves.
-    pub fn sync(&self, index: u32) {
+    ///
+    /// # Errors
+    /// When it cannot be written.
+    pub fn sync(&self, index: u32) -> Result<(), AttachError> {
         let path = Device::path_of(Driver::Ublk, index);
-        // A program that has the device open gets an error of this from its own fsync(2).
-        let _ = wait_for(Command::new("sync").arg(path));
+        wait_for(Command::new("sync").arg(&path))
+            .map_err(|error| AttachError::Unwritten { path, error })
     }
 
     /// Ends the block device of another process. Requests from then on fail, so programs must not use it. What lies in its page cache is
@@ -315,11 +320,14 @@ impl Ublk {
             return Ok(());
         };
         if info.identity == identity.number() && info.state == State::Live {
-            // The kernel fails what it writes itself while it stops a device that could be taken over. A program that has the device
-            // open gets an error of this from its own fsync(2).
+            // The kernel fails what it writes itself while it stops a device that could be taken over.
             let path = Device::path_of(Driver::Ublk, index);
             let opened = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty());
-            let _ = opened.and_then(rustix::fs::fsync);
+            let written = opened.and_then(rustix::fs::fsync);
+            written.map_err(|errno| AttachError::Unwritten {
+                path,
+                error: errno.into(),
+            })?;
         }
         self.abort(index, identity)
     }
@@ -348,20 +356,25 @@ impl Ublk {
         {
             return Ok(());
         }
-        label::remove(index);
         let what = "the end of a device";
+        // ENOTSUPP, which is no error of user space, is that of kernels before December 2024.
+        const UNKNOWN: [i32; 2] = [Errno::OPNOTSUPP.raw_os_error(), 524];
         let deleted = match self.ask(what, control::DEL_DEV_ASYNC, index, 0, &mut []) {
             Err(AttachError::Refused { error, .. })
-                if error.raw_os_error() == Some(Errno::OPNOTSUPP.raw_os_error()) =>
+                if error
+                    .raw_os_error()
+                    .is_some_and(|errno| UNKNOWN.contains(&errno)) =>
             {
                 self.ask(what, control::DEL_DEV, index, 0, &mut [])
             }
             deleted => deleted,
         };
         match deleted {
-            Err(AttachError::Refused { error, .. }) if is_gone(&error) => Ok(()),
-            deleted => deleted,
+            Err(AttachError::Refused { error, .. }) if is_gone(&error) => {}
+            deleted => deleted?,
         }
+        label::remove(index);
+        Ok(())
     }
 
     /// Ends a device for good. Its server, if it has one, deletes it, because another device may have its number at once.
@@ -394,7 +407,8 @@ impl Ublk {
 /// Runs a command that waits for requests of a device. This process must not wait for those that it serves: if it is killed meanwhile,
 /// the wait goes on in the kernel and keeps the process, and so its store and its queues, from every other server.
 fn wait_for(command: &mut Command) -> std::io::Result<()> {
-    match command.stdin(Stdio::null()).status()? {
+    // In a group of its own: Ctrl-C is for this process.
+    match command.stdin(Stdio::null()).process_group(0).status()? {
         status if status.success() => Ok(()),
         status => Err(Error::other(status.to_string())),
     }

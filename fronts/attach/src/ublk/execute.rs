@@ -67,6 +67,7 @@ impl Executor {
         }
     }
 
+    /// Bytes of a read or a write. The kernel wants 0 for others, whose ranges may have more bytes than a result can have.
     async fn outcome(&self, tag: u16, request: IoRequest) -> Result<u64, Errno> {
         let IoRequest {
             verb,
@@ -78,11 +79,11 @@ impl Executor {
         let volume = &self.volume;
         match verb {
             Verb::Read => return self.read(tag, offset, length).await,
-            Verb::Write => self.write(tag, request).await?,
-            Verb::Flush => {
-                volume.flush().await.map_err(errno)?;
-                return Ok(0);
+            Verb::Write => {
+                self.write(tag, request).await?;
+                return Ok(length);
             }
+            Verb::Flush => volume.flush().await.map_err(errno)?,
             Verb::Discard => volume.trim(offset, length, durable).await.map_err(errno)?,
             Verb::WriteZeroes => {
                 let zeroed = volume.write_zeroes(offset, length, keep_space, durable);
@@ -90,7 +91,7 @@ impl Executor {
             }
             Verb::Other(_) => return Err(Errno::OPNOTSUPP),
         }
-        Ok(length)
+        Ok(0)
     }
 
     async fn read(&self, tag: u16, offset: u64, length: u64) -> Result<u64, Errno> {

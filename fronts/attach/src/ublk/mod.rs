@@ -26,5 +26,5 @@ mod queue;
 mod queues;
 
 pub use control::{Found, Ublk, UblkShape};
-pub(crate) use label::{listed, remove as remove_label};
+pub(crate) use label::listed;
 pub use queues::{Ask, AskEngine, QueuePlan, Queues};

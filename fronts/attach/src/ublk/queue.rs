@@ -55,9 +55,9 @@ impl Queue {
         Ok(())
     }
 
-    /// Resolves when the device has ended, or failed.
+    /// Resolves when the device has ended, or when a tag has failed: its request has no answer then, and waits for another server.
     pub async fn ended(&self) {
-        while self.tags.get() > 0 {
+        while self.tags.get() > 0 && self.fault.get().is_none() {
             self.changed.wait().await;
         }
     }

@@ -93,6 +93,12 @@ impl Queues {
         self.0.queues.borrow().len()
     }
 
+    /// Whether a device of the volume `name` is served.
+    pub fn serves(&self, name: &str) -> bool {
+        let queues = self.0.queues.borrow();
+        queues.iter().any(|queue| queue.executor.name == name)
+    }
+
     /// Answers a thread, which waits for the answer.
     pub fn answer(&self, ask: Ask) {
         let Ask(plan, reply) = ask;
@@ -114,21 +120,22 @@ impl Queues {
             let is_begun = begun.is_ok();
             // The thread may have gone, as at the other ends below.
             let _ = reply.try_send(begun);
-            if !is_begun {
-                return;
-            }
+            // Of a queue that is refused, the thread ends the device.
             queue.ended().await;
             if queue.is_stopping.get() {
                 // The tags have requests for the next server. The device goes on.
                 return;
             }
             inner.forget(&queue);
+            if is_begun && let Some(fault) = queue.fault.get() {
+                let _ = ended.send(Some(fault.to_string()));
+                return;
+            }
             let close = inner.rt.stream(queue.device, Op::Close, Data::None);
             let _ = close.await;
-            let fault = queue.fault.get().map(|error| error.to_string());
             // The kernel keeps the device until all of this process's descriptors of it are closed.
             drop(queue);
-            let _ = ended.send(fault);
+            let _ = ended.send(None);
         });
     }
 

@@ -68,7 +68,7 @@ pub fn list(arguments: &Devices) -> anyhow::Result<ExitCode> {
         let claimed = device.is_claimed().unwrap_or(false);
         let (path, identity) = (device.path(), &device.identity);
         rows.push(serde_json::json!({
-            "device": path, "volume": identity.volume, "store": identity.path, "uuid": identity.store,
+            "device": path, "volume": identity.volume, "store": identity.path, "uuid": identity.uuid,
             "size_bytes": device.size_bytes, "read_only": device.read_only, "in_use": claimed,
         }));
         table.add_row([

@@ -15,6 +15,7 @@ use crate::control::{Answer, Event as Reply, Request};
 use anyhow::{Context, bail};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::collections::HashSet;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -75,8 +76,12 @@ impl AttachPlan {
     /// A plan for volumes of the store at `store`.
     ///
     /// # Errors
-    /// When the path cannot be made absolute.
+    /// When the path cannot be made absolute, or a volume is named twice.
     pub fn of(store: &Path, volumes: Vec<String>, arguments: &AttachArgs) -> anyhow::Result<Self> {
+        let mut named = HashSet::new();
+        if let Some(twice) = volumes.iter().find(|volume| !named.insert(*volume)) {
+            bail!("volume {twice} is to be attached twice; it has one device");
+        }
         Ok(Self {
             store: std::path::absolute(store)?,
             volumes,
@@ -110,9 +115,8 @@ impl AttachPlan {
         events: &Sender<Event>,
         attached: &mut Vec<Attached>,
     ) -> anyhow::Result<()> {
-        let store = uuid(mailbox)?;
         for volume in &self.volumes {
-            let link = Arc::new(self.link(store.clone(), volume, mailbox, catalog)?);
+            let link = Arc::new(self.link(volume, mailbox, catalog)?);
             let driver = choose(&link.identity, self.arguments.driver, self.alone)?;
             if driver == Driver::Ublk {
                 let (identity, events) = (link.identity.clone(), events.clone());
@@ -136,13 +140,7 @@ impl AttachPlan {
         Ok(())
     }
 
-    fn link(
-        &self,
-        store: String,
-        volume: &str,
-        mailbox: &Mailbox,
-        catalog: &Catalog,
-    ) -> anyhow::Result<Link> {
+    fn link(&self, volume: &str, mailbox: &Mailbox, catalog: &Catalog) -> anyhow::Result<Link> {
         let exports = catalog.snapshot();
         let export = exports.resolve(volume).with_context(|| {
             let names: Vec<&str> = exports.iter().map(|export| export.name.as_str()).collect();
@@ -159,7 +157,7 @@ impl AttachPlan {
         }
         Ok(Link {
             identity: Identity {
-                store,
+                uuid: uuid(mailbox, &export.name)?,
                 volume: export.name.clone(),
                 path: self.store.clone(),
             },
@@ -176,17 +174,17 @@ impl AttachPlan {
     }
 }
 
-/// Identity of the served store.
-fn uuid(mailbox: &Mailbox) -> anyhow::Result<String> {
-    for event in mailbox.ask(Request::Info) {
+/// UUID of a volume of the served store.
+fn uuid(mailbox: &Mailbox, volume: &str) -> anyhow::Result<String> {
+    for event in mailbox.ask(Request::VolumeList) {
         match event {
-            Reply::Done(answer) => {
-                if let Answer::Info(info) = answer {
-                    return Ok(info.store);
-                }
+            Reply::Done(Answer::Volumes(all)) => {
+                let found = all.volumes.into_iter().find(|info| info.name == volume);
+                let found = found.with_context(|| format!("volume {volume} was deleted"))?;
+                return Ok(found.uuid);
             }
             Reply::Failed(why) => bail!(why),
-            Reply::Progress { .. } => {}
+            Reply::Done(_) | Reply::Progress { .. } => {}
         }
     }
     bail!("the server is shutting down")

@@ -203,6 +203,13 @@ impl ControlHandler {
                 Ok(Answer::ShuttingDown)
             }
             change => {
+                if let Request::VolumeDelete { name } = &change
+                    && self.0.queues.serves(name)
+                {
+                    anyhow::bail!(
+                        "volume {name} is a block device of this kernel; `tonearm detach` ends it, then it can be deleted"
+                    );
+                }
                 let result = change_volumes(disk, &change).await;
                 if let (Ok(()), Request::VolumeDelete { name }) = (&result, &change) {
                     self.0.connections.stop_export(name);

@@ -108,7 +108,7 @@ impl UblkDevice {
             Ok(false) => {
                 let stopped = Ublk::new().and_then(|mut driver| {
                     if is_served {
-                        driver.sync(self.index);
+                        driver.sync(self.index)?;
                     }
                     driver.abort(self.index, &self.identity)
                 });

@@ -7,9 +7,10 @@ use tonearm_tests::{Bench, MIB};
 
 const SCRIPT: &str = "
 must modprobe virtio_blk
-must tonearm create /dev/vda --size 72MiB --no-volume --log-size 8MiB --force
+must tonearm create /dev/vda --size 5300MiB --no-volume --log-size 8MiB --force
 must tonearm volume create /dev/vda main --size 64MiB
-must tonearm volume create /dev/vda data --size 8MiB
+# The kernel discards at most 2 GiB at a time.
+must tonearm volume create /dev/vda data --size 5GiB
 
 # A command that must fail, and say this.
 refused() {
@@ -29,6 +30,7 @@ mv /lib/modules /lib/hidden
 refused 'neither the module ublk_drv nor nbd' tonearm attach /dev/vda
 refused 'no module ublk_drv' tonearm attach /dev/vda --driver ublk
 refused 'no module nbd' tonearm attach /dev/vda --driver nbd
+refused 'to be attached twice' tonearm serve /dev/vda --socket /run/s.sock --attach main --attach main
 refused 'server with a mount' tonearm serve /dev/vda --socket /run/s.sock --mount /mnt --attach main --driver ublk
 [ -z \"$(tonearm devices 2>/dev/null)\" ] || failed \"devices: $(tonearm devices)\"
 mv /lib/hidden /lib/modules
@@ -129,10 +131,24 @@ must dd if=/run/data of=/dev/ublkb1 bs=1M count=8
 must tonearm detach /dev/vda main
 must cmp -n $((8 << 20)) /run/data /dev/ublkb1
 [ ! -e /dev/ublkb0 ] || failed 'a detached device is there'
+refused 'is a block device of this kernel' tonearm volume delete /dev/vda data
+must blkdiscard /dev/ublkb1
+must cmp -n $((8 << 20)) /dev/zero /dev/ublkb1
 must tonearm detach /dev/vda data
 kill $server
 wait $server || failed \"the server gave $?: $(cat /run/notes)\"
 say two devices
+
+# A new volume is not taken for a deleted one with its name.
+attach /dev/vda data
+kill -9 $server
+wait $server
+must tonearm volume delete /dev/vda data
+must tonearm volume create /dev/vda data --size 5GiB
+attach /dev/vda data
+[ $device = /dev/ublkb1 ] || failed \"the device of a new volume is $device\"
+must tonearm detach --force /dev/ublkb0
+detached $device
 
 must tonearm volume set /dev/vda main --read-only
 attach /dev/vda
@@ -145,7 +161,7 @@ must tonearm check /dev/vda
 fn the_driver_is_chosen() {
     let bench = Bench::new();
     let disk = std::fs::File::create(bench.path("disk")).expect("a file");
-    disk.set_len(192 * MIB).expect("set");
+    disk.set_len(6144 * MIB).expect("set");
     let load = Path::new(env!("CARGO_BIN_EXE_guest-load"));
     let image = Image::new(&bench, SCRIPT, load);
     let disk = [
