@@ -50,7 +50,9 @@ for round in $(seq 0 $(told rounds)); do
     done=$(sed -n 's/^done //p' /run/steps | tail -n 1)
     say failed behind step $done: $(tail -n 1 /run/load)
     umount /mnt
-    tonearm detach $device >/run/out 2>&1
+    tonearm detach $device >/run/out 2>&1 && failed 'a device was detached, and its page cache was not written'
+    grep -q 'the device stays' /run/out || failed \"detach said: $(cat /run/out)\"
+    must tonearm detach --force $device
     wait $server && failed 'the server of a failed store ended as if all were well'
     grep -q 'Input/output error' /run/notes || failed \"the server said: $(cat /run/notes)\"
     becomes linear /dev/vda 0
