@@ -11,7 +11,9 @@ mod recording;
 pub use counters::{CommandCounters, CommandKind, Counters, Latency, RequestMetrics};
 pub use recording::{REQUESTS_MAX, Recorded, RecordedRequest, Recorder};
 
+use std::rc::Rc;
 use tonearm_base::Nanos;
+use tonearm_rt::Rt;
 
 /// A request that has its answer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,4 +30,40 @@ pub struct Answered {
     pub failed: bool,
     /// When it came.
     pub arrived: Nanos,
+}
+
+/// Counts the requests of a front end, and records them. Clones are handles on the same.
+#[derive(Clone)]
+pub struct Requests {
+    rt: Rt,
+    metrics: Rc<RequestMetrics>,
+    recorder: Recorder,
+}
+
+impl Requests {
+    /// Nothing counted yet; `recorder` records, if it is told to.
+    pub fn new(rt: &Rt, recorder: &Recorder) -> Self {
+        Self {
+            rt: rt.clone(),
+            metrics: Rc::default(),
+            recorder: recorder.clone(),
+        }
+    }
+
+    /// Counters and latencies.
+    pub fn metrics(&self) -> &RequestMetrics {
+        &self.metrics
+    }
+
+    /// The time, for [`Answered::arrived`].
+    pub fn now(&self) -> Nanos {
+        self.rt.now()
+    }
+
+    /// A request for `volume` has its answer now.
+    pub fn answered(&self, volume: &str, request: &Answered) {
+        let now = self.now();
+        self.metrics.note(request, now);
+        self.recorder.note(volume, request, now);
+    }
 }

@@ -1,7 +1,7 @@
 //! The rings that run, on the engine's thread, and how sessions ask for them.
 
 use crate::chain::Malformed;
-use crate::execute::{Accounts, Executor};
+use crate::execute::Executor;
 use crate::inflight::Inflight;
 use crate::ring::Ring;
 use crate::shape::{PAYLOAD_BYTES_MAX, Shape};
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use tonearm_base::BufPool;
 use tonearm_disk::{Disk, VolumeKind};
-use tonearm_requests::{Recorder, RequestMetrics};
+use tonearm_requests::{Recorder, RequestMetrics, Requests};
 use tonearm_rt::{Notify, Rt, Semaphore};
 use tonearm_uring::{EventSender, UringHandle};
 use virtio_queue::Queue;
@@ -66,7 +66,7 @@ struct Inner {
     disk: Disk,
     /// Memory for data that is read, of all rings.
     budget: Semaphore,
-    accounts: Accounts,
+    requests: Requests,
     rings: RefCell<BTreeMap<RingId, Rc<Ring>>>,
     next: Cell<u64>,
     has_ended: Cell<bool>,
@@ -87,11 +87,7 @@ impl Devices {
             handle: handle.clone(),
             disk: disk.clone(),
             budget: Semaphore::new(rt, READ_BYTES_MAX),
-            accounts: Accounts {
-                rt: rt.clone(),
-                metrics: Rc::default(),
-                recorder: recorder.clone(),
-            },
+            requests: Requests::new(rt, recorder),
             rings: RefCell::default(),
             next: Cell::new(0),
             has_ended: Cell::new(false),
@@ -100,7 +96,7 @@ impl Devices {
 
     /// Counters and latencies.
     pub fn metrics(&self) -> &RequestMetrics {
-        &self.0.accounts.metrics
+        self.0.requests.metrics()
     }
 
     /// Rings that run.
@@ -183,7 +179,7 @@ impl Devices {
                 memory: plan.memory,
                 pool: pool.clone(),
                 budget: self.0.budget.clone(),
-                accounts: self.0.accounts.clone(),
+                requests: self.0.requests.clone(),
                 write_through: plan.write_through,
                 serial: plan.serial,
                 name: plan.volume,

@@ -5,8 +5,8 @@ use crate::shape::{PAYLOAD_BYTES_MAX, RANGES_MAX, SECTOR_BYTES};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_disk::{Piece, Volume};
-use tonearm_requests::{Answered, CommandKind, Recorder, RequestMetrics};
-use tonearm_rt::{Rt, Semaphore};
+use tonearm_requests::{Answered, CommandKind, Requests};
+use tonearm_rt::Semaphore;
 use vm_memory::GuestMemoryMmap;
 
 /// Bytes before the data: kind, reserved, sector.
@@ -47,14 +47,6 @@ impl Status {
     }
 }
 
-/// Where requests are counted and recorded.
-#[derive(Clone)]
-pub(crate) struct Accounts {
-    pub rt: Rt,
-    pub metrics: Rc<RequestMetrics>,
-    pub recorder: Recorder,
-}
-
 /// What requests of a ring need.
 pub(crate) struct Executor {
     pub volume: Volume,
@@ -62,7 +54,7 @@ pub(crate) struct Executor {
     pub pool: BufPool,
     /// Memory for data that is read.
     pub budget: Semaphore,
-    pub accounts: Accounts,
+    pub requests: Requests,
     /// The guest sends no flushes, so each change is durable when it ends.
     pub write_through: bool,
     pub serial: [u8; 20],
@@ -76,7 +68,7 @@ impl Executor {
     /// # Errors
     /// When the chain breaks a rule. It may be carried out or not then.
     pub async fn execute(&self, chain: &Chain) -> Result<(Status, u64), Malformed> {
-        let arrived = self.accounts.rt.now();
+        let arrived = self.requests.now();
         let (readable, writable) = (chain.readable.bytes(), chain.writable.bytes());
         if readable < HEADER_BYTES || writable == 0 {
             return Err(Malformed::Short { readable, writable });
@@ -124,11 +116,6 @@ impl Executor {
         arrived: Nanos,
         status: Status,
     ) {
-        let Accounts {
-            rt,
-            metrics,
-            recorder,
-        } = &self.accounts;
         let request = Answered {
             kind,
             offset,
@@ -137,9 +124,7 @@ impl Executor {
             failed: status != Status::Done,
             arrived,
         };
-        let now = rt.now();
-        metrics.note(&request, now);
-        recorder.note(&self.name, &request, now);
+        self.requests.answered(&self.name, &request);
     }
 
     async fn read(

@@ -3,13 +3,13 @@
 #![allow(clippy::expect_used)]
 
 use crate::chain::{Chain, Parts};
-use crate::execute::{Accounts, Executor, Status};
+use crate::execute::{Executor, Status};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_disk::{Piece, Volume};
-use tonearm_requests::Recorder;
+use tonearm_requests::{Recorder, Requests};
 use tonearm_rt::{Rt, Semaphore};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
 
@@ -41,11 +41,7 @@ impl Machine {
                 memory: memory.expect("memory"),
                 pool: pool.clone(),
                 budget: Semaphore::new(rt, 1 << 20),
-                accounts: Accounts {
-                    rt: rt.clone(),
-                    metrics: Rc::default(),
-                    recorder: Recorder::new(rt),
-                },
+                requests: Requests::new(rt, &Recorder::new(rt)),
                 write_through: false,
                 serial: *b"fuzzed volume       ",
                 name: "main".to_owned(),

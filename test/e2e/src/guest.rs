@@ -122,6 +122,27 @@ impl Image {
         self.boot_on(accelerator(), bench, options, told)
     }
 
+    /// As [`Image::boot`], with a drive of `bytes`, which is empty at the first time: the file `drive` of the folder, /dev/vda.
+    ///
+    /// # Panics
+    /// As [`Image::boot`].
+    #[track_caller]
+    pub fn boot_with_drive(&self, bench: &Bench, bytes: u64, told: &str) -> Machine {
+        let file = std::fs::File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(bench.path("drive"));
+        file.and_then(|file| file.set_len(bytes)).expect("a drive");
+        let drive = [
+            "-drive",
+            "file=drive,format=raw,if=none,id=drive",
+            "-device",
+            "virtio-blk-pci,drive=drive",
+        ];
+        self.boot(bench, &drive, told)
+    }
+
     fn boot_on(&self, accelerator: &str, bench: &Bench, options: &[&str], told: &str) -> Machine {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);

@@ -7,8 +7,8 @@ use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_disk::{DiskError, ErrorKind, Piece, Volume};
-use tonearm_requests::{Answered, CommandKind, Recorder, RequestMetrics};
-use tonearm_rt::{Rt, Semaphore};
+use tonearm_requests::{Answered, CommandKind, Requests};
+use tonearm_rt::Semaphore;
 
 /// Most parts of one pwritev(2).
 const PARTS_MAX: usize = 1024;
@@ -18,7 +18,6 @@ static ZEROES: [u8; 1 << 16] = [0; 1 << 16];
 
 /// What the requests of a queue need.
 pub(super) struct Executor {
-    pub rt: Rt,
     /// Name of the volume.
     pub name: String,
     /// For longer-lived writers: the programs of the device go on when this process is killed, and the kernel does not send answered
@@ -27,9 +26,7 @@ pub(super) struct Executor {
     pub pool: BufPool,
     /// Memory for data that is read.
     pub budget: Semaphore,
-    /// Where requests are counted and recorded.
-    pub metrics: Rc<RequestMetrics>,
-    pub recorder: Recorder,
+    pub requests: Requests,
     /// /dev/ublkcN. The kernel copies data of requests between its memory and ours when it is read and written, which does not block.
     pub data: OwnedFd,
 }
@@ -37,7 +34,7 @@ pub(super) struct Executor {
 impl Executor {
     /// Carries `request` of a tag out. Returns its result for the kernel: bytes, or a negative error number.
     pub async fn execute(&self, tag: u16, request: IoRequest) -> i32 {
-        let arrived = self.rt.now();
+        let arrived = self.requests.now();
         let outcome = self.outcome(tag, request).await;
         let answered = Answered {
             kind: match request.verb {
@@ -58,9 +55,7 @@ impl Executor {
             failed: outcome.is_err(),
             arrived,
         };
-        let now = self.rt.now();
-        self.metrics.note(&answered, now);
-        self.recorder.note(&self.name, &answered, now);
+        self.requests.answered(&self.name, &answered);
         match outcome {
             Ok(bytes) => bytes as i32,
             Err(errno) => -errno.raw_os_error(),

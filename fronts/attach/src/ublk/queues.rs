@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 use tonearm_base::{BufPool, Nanos};
 use tonearm_disk::{Disk, VolumeKind};
-use tonearm_requests::{Recorder, RequestMetrics};
+use tonearm_requests::{Recorder, RequestMetrics, Requests};
 use tonearm_rt::{Data, Notify, Op, Rt, Semaphore};
 use tonearm_uring::UringHandle;
 
@@ -48,8 +48,7 @@ struct Inner {
     disk: Disk,
     /// Memory for data that is read, of all queues.
     budget: Semaphore,
-    metrics: Rc<RequestMetrics>,
-    recorder: Recorder,
+    requests: Requests,
     queues: RefCell<Vec<Rc<Queue>>>,
     has_ended: Cell<bool>,
 }
@@ -76,8 +75,7 @@ impl Queues {
             handle: handle.clone(),
             disk: disk.clone(),
             budget: Semaphore::new(rt, READ_BYTES_MAX),
-            metrics: Rc::default(),
-            recorder: recorder.clone(),
+            requests: Requests::new(rt, recorder),
             queues: RefCell::default(),
             has_ended: Cell::new(false),
         }))
@@ -85,7 +83,7 @@ impl Queues {
 
     /// Counters and latencies.
     pub fn metrics(&self) -> &RequestMetrics {
-        &self.0.metrics
+        self.0.requests.metrics()
     }
 
     /// Queues that are served.
@@ -155,8 +153,7 @@ impl Queues {
             handle,
             disk,
             budget,
-            metrics,
-            recorder,
+            requests,
             ..
         } = &*self.0;
         if self.0.has_ended.get() {
@@ -170,11 +167,9 @@ impl Queues {
         Ok(Rc::new(Queue {
             rt: rt.clone(),
             executor: Executor {
-                rt: rt.clone(),
                 name: volume.name(),
                 volume: volume.for_longer_lived(),
-                metrics: metrics.clone(),
-                recorder: recorder.clone(),
+                requests: requests.clone(),
                 pool: pool.clone(),
                 budget: budget.clone(),
                 data,

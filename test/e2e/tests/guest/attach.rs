@@ -68,21 +68,13 @@ must umount /disk
 /// on within `stall_max`.
 fn survives(fs: &str, driver: &str, device: &str, stall_max: Duration) {
     let bench = Bench::new();
-    let disk = std::fs::File::create(bench.path("disk")).expect("a file");
-    disk.set_len(1 << 30).expect("set");
     let load = Path::new(env!("CARGO_BIN_EXE_guest-load"));
     let image = Image::new(&bench, SCRIPT, load);
     let boot = |done: u64, steps: u64, kills: u64, away: u64| {
-        let disk = [
-            "-drive",
-            "file=disk,format=raw,if=none,id=disk",
-            "-device",
-            "virtio-blk-pci,drive=disk",
-        ];
         let told = format!(
             "fs={fs} driver={driver} device={device} done={done} steps={steps} kills={kills} away={away}"
         );
-        image.boot(&bench, &disk, &told)
+        image.boot_with_drive(&bench, 1 << 30, &told)
     };
     let mut done = 0;
     for round in 0..kill_rounds(1) {

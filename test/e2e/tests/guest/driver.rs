@@ -160,17 +160,9 @@ must tonearm check /dev/vda
 #[test]
 fn the_driver_is_chosen() {
     let bench = Bench::new();
-    let disk = std::fs::File::create(bench.path("disk")).expect("a file");
-    disk.set_len(6144 * MIB).expect("set");
     let load = Path::new(env!("CARGO_BIN_EXE_guest-load"));
     let image = Image::new(&bench, SCRIPT, load);
-    let disk = [
-        "-drive",
-        "file=disk,format=raw,if=none,id=disk",
-        "-device",
-        "virtio-blk-pci,drive=disk",
-    ];
-    let guest = image.boot(&bench, &disk, "");
+    let guest = image.boot_with_drive(&bench, 6144 * MIB, "");
     for stage in ["patience", "data", "taken over", "given up", "two devices"] {
         guest.wait_for(stage);
         println!("{stage}");

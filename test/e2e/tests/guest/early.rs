@@ -50,19 +50,11 @@ must tonearm check /dev/vda
 #[test]
 fn a_server_may_die_while_it_takes_a_device_over() {
     let bench = Bench::new();
-    let disk = std::fs::File::create(bench.path("disk")).expect("a file");
-    disk.set_len(192 * MIB).expect("set");
     let load = Path::new(env!("CARGO_BIN_EXE_guest-load"));
     let image = Image::new(&bench, SCRIPT, load);
-    let disk = [
-        "-drive",
-        "file=disk,format=raw,if=none,id=disk",
-        "-device",
-        "virtio-blk-pci,drive=disk",
-    ];
     // The start of a server takes less than so many milliseconds here; 37 meets each of them in time.
     let rounds = 6 * kill_rounds(1);
-    let guest = image.boot(&bench, &disk, &format!("rounds={rounds}"));
+    let guest = image.boot_with_drive(&bench, 192 * MIB, &format!("rounds={rounds}"));
     for _ in 0..rounds {
         println!("killed {}", guest.wait_for("killed"));
     }

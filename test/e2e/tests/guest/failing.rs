@@ -67,18 +67,10 @@ must dmsetup remove --noudevsync drive
 #[test]
 fn a_store_outlives_a_drive_whose_writes_fail() {
     let bench = Bench::new();
-    let file = std::fs::File::create(bench.path("drive")).expect("a file");
-    file.set_len(192 * MIB).expect("set");
     let load = Path::new(env!("CARGO_BIN_EXE_guest-load"));
     let image = Image::new(&bench, SCRIPT, load);
-    let drive = [
-        "-drive",
-        "file=drive,format=raw,if=none,id=drive",
-        "-device",
-        "virtio-blk-pci,drive=drive",
-    ];
     let told = format!("rounds={}", kill_rounds(2));
-    let guest = image.boot(&bench, &drive, &told);
+    let guest = image.boot_with_drive(&bench, 192 * MIB, &told);
     for _ in 0..kill_rounds(2) {
         println!("{}", guest.wait_for("failed behind"));
     }

@@ -60,18 +60,10 @@ const SERVED_MAX: Duration = Duration::from_secs(15);
 #[test]
 fn a_full_queue_is_taken_over() {
     let bench = Bench::new();
-    let disk = std::fs::File::create(bench.path("disk")).expect("a file");
-    disk.set_len(192 * MIB).expect("set");
     let load = Path::new(env!("CARGO_BIN_EXE_guest-load"));
     let image = Image::new(&bench, SCRIPT, load);
-    let disk = [
-        "-drive",
-        "file=disk,format=raw,if=none,id=disk",
-        "-device",
-        "virtio-blk-pci,drive=disk",
-    ];
     let rounds = kill_rounds(2);
-    let guest = image.boot(&bench, &disk, &format!("rounds={rounds}"));
+    let guest = image.boot_with_drive(&bench, 192 * MIB, &format!("rounds={rounds}"));
     for round in 0..rounds {
         let end = ["killed with", "ended with"][round as usize % 2];
         let under_way = guest.wait_for(end);
