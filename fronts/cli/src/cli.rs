@@ -91,7 +91,7 @@ pub enum Command {
     Serve(Box<Serve>),
     /// Mount the file system of a store
     Mount(Box<Mount>),
-    /// Make a volume a block device of this kernel, such as /dev/nbd0
+    /// Make a volume a block device of this kernel, such as /dev/ublkb0
     Attach(Box<Attach>),
     /// End such a device
     Detach(Detach),
