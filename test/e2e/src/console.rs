@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 /// Longest time until an awaited text appears, several times what a system needs to boot on a slow machine.
-const LIMIT: Duration = Duration::from_secs(300);
+const LIMIT: Duration = Duration::from_secs(180);
 
 /// A machine and its console. It loses its power when the value is dropped.
 pub struct Console {

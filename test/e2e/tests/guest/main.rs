@@ -5,5 +5,7 @@ mod attach;
 mod cuts;
 mod debian;
 mod failing;
+mod libvirt;
 mod logged;
+mod postgres;
 mod readme;
