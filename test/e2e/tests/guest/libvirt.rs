@@ -1,18 +1,24 @@
 //! The domains of docs/virtual-machines.md boot Debian with libvirt, and go on when the server of their disk was killed.
 
 use std::fs::{self, File};
+use std::process::Command;
 use std::time::Duration;
 use tonearm_tests::debian::{Debian, Way};
-use tonearm_tests::{Beside, kill_rounds, recipe, require, tool, wait_until};
+use tonearm_tests::{Beside, kill_rounds, recipe, require, wait_until};
 
 const DOCUMENT: &str = "docs/virtual-machines.md";
 
 /// libvirt's programs refuse root without a user of their daemon, which the tests do not install. So the user has another number
-/// in a name space of its own.
+/// in a name space of its own. Processes have one, too, because QEMU runs on when `virt-qemu-run` is killed: the kernel kills all of
+/// them with their first one.
 const AS_USER: &[&str] = &[
     "--user",
     "--map-user=1000",
     "--map-group=1000",
+    "--pid",
+    "--fork",
+    "--kill-child",
+    "--mount-proc",
     "virt-qemu-run",
 ];
 
@@ -44,16 +50,20 @@ fn boots(way: Way, disk: &str) {
     debian.bench().write("domain.xml", domain.as_bytes());
     File::create(&console).expect("a file");
     let err = debian.bench().path("libvirt.err");
-    let mut command = tool(debian.bench().folder(), "unshare");
+    require("unshare");
+    // An emulated machine needs more time to boot than other programs have.
+    let mut command = Command::new("timeout");
     command
+        .args(["--kill-after=5", "600", "unshare"])
         .args(AS_USER)
+        .current_dir(debian.bench().folder())
         .args(["--root", &format!("{folder}/libvirt"), "domain.xml"])
         .env("HOME", &folder)
         .env("XDG_RUNTIME_DIR", &folder)
         .stderr(File::create(&err).expect("a file"));
     let mut machine = Beside::start(&mut command);
     let mut wait_for = |text: &str| {
-        wait_until(text, Duration::from_secs(90), || {
+        wait_until(text, Duration::from_secs(240), || {
             assert!(
                 machine.runs(),
                 "{}",
