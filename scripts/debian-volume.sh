@@ -28,6 +28,7 @@ case ${1:-} in
         exit 2
         ;;
 esac
+[ "$(id -u)" -eq 0 ] || fail "run it as root, because the files of the system have their owners"
 store=$(realpath "$1")
 volume=${2:-main}
 [ $# -lt 2 ] || shift
@@ -43,13 +44,6 @@ need() { command -v "$1" >/dev/null 2>&1 || missing="$missing $2"; }
 need mmdebstrap mmdebstrap
 need mke2fs e2fsprogs
 need qemu-system-x86_64 qemu-system-x86
-if [ "$(id -u)" -eq 0 ]; then
-    as_root=
-else
-    as_root=fakeroot
-    need fakeroot fakeroot
-    need newuidmap uidmap
-fi
 [ -z "$missing" ] || fail "missing packages; install them with: sudo apt-get install$missing"
 
 [ -e "$store" ] || "$tonearm" create "$store" --size "${SIZE:-4GiB}" >&2
@@ -94,7 +88,7 @@ say "writing it to volume $volume of $store"
 # mke2fs copies a directory, so nothing has to be mounted.
 mkdir "$work/tree"
 truncate -s "$bytes" "$work/image"
-$as_root sh -euc '
+sh -euc '
     tar -xpf "$2" -C "$1/tree"
     mke2fs -q -F -t ext4 -L root -d "$1/tree" "$1/image"
     cat "$1/tree/vmlinuz" >"$3.vmlinuz"
