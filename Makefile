@@ -27,6 +27,8 @@ CRASH_SECONDS ?= 60
 FUZZ_SECONDS ?= 48
 # Rounds of each test of `make guest`.
 ROUNDS ?= 20
+# `make guest-share`, and so `make test`, leaves out the tests whose names end in `in_full`.
+GUEST_ARGUMENTS ?= --skip in_full
 BENCH ?=
 
 .PHONY: run test bench bench-sqlite bench-mount fuzz crash deps run-deps build fmt lint tidy check unit lab-check lab-docs crash-test e2e fs-conformance guest guest-share clean

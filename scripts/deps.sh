@@ -13,7 +13,8 @@ programs_test="$programs_run c++:g++ git:git nbdcopy:libnbd-bin nbdinfo:libnbd-b
     systemd-socket-activate:systemd kill:procps gzip:gzip sqlite3:sqlite3 python3:python3 nm:binutils
     pgrep:procps /usr/lib/postgresql:postgresql unshare:util-linux /usr/include/sqlite3.h:libsqlite3-dev go:golang-go
     stress-ng:stress-ng dbench:dbench tar:tar setfacl:acl mkfs.btrfs:btrfs-progs dmsetup:dmsetup strip:binutils
-    qemu-system-x86_64:qemu-system-x86 /usr/share/seabios:seabios mmdebstrap:mmdebstrap"
+    qemu-system-x86_64:qemu-system-x86 /usr/share/seabios:seabios mmdebstrap:mmdebstrap
+    virt-qemu-run:libvirt-daemon-driver-qemu"
 
 # Debian installs some of the programs in directories that only root has in PATH.
 PATH="$PATH:/usr/sbin:/sbin"

@@ -33,14 +33,22 @@ impl Debian {
         /// Tests that run at once would pack the same system twice.
         static PACKING: Mutex<()> = Mutex::new(());
         let packing = PACKING.lock();
-        let bench = Bench::created(&["--size", "2GiB", "--log-size", "64MiB"]);
+        let bench = Bench::new();
+        bench.ok(&[
+            "create",
+            "debian.tn",
+            "--size",
+            "2GiB",
+            "--log-size",
+            "64MiB",
+        ]);
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut script = Command::new(root.join("scripts/debian-volume.sh"));
         if way == Way::Nbd {
             script.arg("--nbd");
         }
         let made = script
-            .args(["s.tn", "main", "postgresql"])
+            .args(["debian.tn", "main", "postgresql"])
             .env("TONEARM", binary())
             .env("CACHE", root.join("target/guest"))
             .current_dir(bench.folder())
@@ -91,12 +99,32 @@ impl Debian {
         Console::boot(&self.bench, &self.boot)
     }
 
-    /// Ends the server in order, and checks the store and the file system.
+    /// The folder of the test.
+    pub fn bench(&self) -> &Bench {
+        &self.bench
+    }
+
+    /// Ends the server in order, and checks the store and the file system, which was unmounted.
     #[track_caller]
     pub fn check(mut self) {
-        self.server.take().expect("it runs").end_ok();
-        self.bench.ok(&["check", "s.tn"]);
-        self.bench.ok(&["volume", "get", "s.tn", "main", "image"]);
+        self.take_image();
         self.bench.tool("e2fsck", &["-fn", "image"]);
+    }
+
+    /// As [`Debian::check`], for a system that has lost its power: the journal of the file system is replayed first.
+    #[track_caller]
+    pub fn check_after_cut(mut self) {
+        self.take_image();
+        self.bench
+            .tool_run("e2fsck", &["-E", "journal_only", "-p", "image"]);
+        self.bench.tool("e2fsck", &["-fn", "image"]);
+    }
+
+    #[track_caller]
+    fn take_image(&mut self) {
+        self.server.take().expect("it runs").end_ok();
+        self.bench.ok(&["check", "debian.tn"]);
+        self.bench
+            .ok(&["volume", "get", "debian.tn", "main", "image"]);
     }
 }

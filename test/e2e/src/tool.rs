@@ -49,6 +49,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("tar", "tar"),
     ("qemu-system-x86_64", "qemu-system-x86"),
     ("strip", "binutils"),
+    ("unshare", "util-linux"),
+    ("virt-qemu-run", "libvirt-daemon-driver-qemu"),
 ];
 
 /// Fails with the name of the package when a program is missing.

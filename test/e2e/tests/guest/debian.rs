@@ -38,6 +38,6 @@ fn debian_by_vhost_user_survives() {
 }
 
 #[test]
-fn debian_by_nbd_survives() {
+fn debian_by_nbd_survives_in_full() {
     boots(Way::Nbd);
 }

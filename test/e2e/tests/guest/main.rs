@@ -1,5 +1,5 @@
 //! Tests in virtual machines with a real kernel: see `tonearm_tests::guest`. `make guest` runs them in full, with twenty rounds of
-//! each kind; `make test` runs a share.
+//! each kind; `make test` runs a share, one round of all but the tests whose names end in `in_full`.
 
 mod attach;
 mod cuts;
@@ -7,6 +7,8 @@ mod debian;
 mod driver;
 mod early;
 mod failing;
+mod libvirt;
 mod logged;
+mod postgres;
 mod queue;
 mod readme;
