@@ -29,6 +29,7 @@
 use crate::calls::{self, Calls, RingWatch};
 use crate::devices::{Kind, UringHandle};
 use crate::operation::{Next, Operation, Vectors};
+use crate::reads::Reads;
 use io_uring::types::{SubmitArgs, Timespec};
 use io_uring::{Builder, IoUring, cqueue, opcode, squeue};
 use rustix::time::{ClockId, clock_gettime};
@@ -80,6 +81,8 @@ pub struct UringDriver {
     free: Vec<u32>,
     /// Operations on files under way.
     files: usize,
+    /// Reads of files under way.
+    reads: Reads,
     /// Entries that lead others have no completion unless they fail, so that a waiting thread does not wake for them (Linux 5.17).
     leads_skip: bool,
     /// The submission queue has entries that send or answer.
@@ -153,6 +156,7 @@ impl UringDriver {
             slots: ManuallyDrop::new(Vec::new()),
             free: Vec::new(),
             files: 0,
+            reads: Reads::default(),
             sends: false,
             backlog: VecDeque::new(),
             done: Vec::new(),
@@ -329,6 +333,10 @@ impl UringDriver {
             }
         }
         self.answers = answers;
+        self.reads.settle();
+        while let Some(number) = self.reads.next() {
+            self.backlog.push_back(number);
+        }
     }
 
     fn answer(&mut self, number: u32, result: i32) {
@@ -364,6 +372,9 @@ impl UringDriver {
         };
         let operation = slot.operation.take().expect("an operation ends once");
         self.files -= usize::from(operation.target.kind == Kind::File);
+        if operation.reads_file() {
+            self.reads.end();
+        }
         self.free.push(number);
         self.finish(operation.token, result, operation.request.data);
         self.end(device);
@@ -416,6 +427,9 @@ impl Driver for UringDriver {
         {
             return calls.push(calls::Operation { slot: number, what });
         }
+        if operation.reads_file() && !self.reads.begin(number) {
+            return;
+        }
         self.backlog.push_back(number);
         self.fill();
         if !self.backlog.is_empty() {
@@ -444,6 +458,11 @@ impl Driver for UringDriver {
                 self.done.is_empty() && self.backlog.is_empty() && !late && !idle && !called;
             self.enter(usize::from(block), timeout.filter(|_| block));
             let ended = !self.done.is_empty();
+            if ended && !self.backlog.is_empty() {
+                // The disk works on reads that were held back while this thread handles what has ended.
+                self.fill();
+                self.enter(0, None);
+            }
             completions.append(&mut self.done);
             if ended || late || idle {
                 return;
@@ -455,6 +474,9 @@ impl Driver for UringDriver {
 impl Drop for UringDriver {
     fn drop(&mut self) {
         self.draining = true;
+        for number in self.reads.held() {
+            self.slots[number as usize].operation = None;
+        }
         if let Some(calls) = self.calls.clone() {
             if !calls.cancel() {
                 // A thread makes a call, so its memory and its descriptor are leaked (invariant 2 of calls.rs).

@@ -516,3 +516,54 @@ fn a_command_names_no_memory() {
     ));
     assert_eq!(world.run(read).0, refused);
 }
+
+#[test]
+fn reads_that_are_held_back_end() {
+    let world = world();
+    for block in 0..64 {
+        world.write(block * 4096, &[block as u8 + 1; 4096]);
+    }
+    // This file is in the page cache, so that reads end as soon as they are submitted, all together.
+    for _ in 0..3 {
+        let ios: Vec<_> = (0..64)
+            .map(|block| {
+                let data = Data::whole(world.pool.alloc(4096));
+                world
+                    .rt
+                    .io(request(world.file, Op::Read, block * 4096, 0, data))
+            })
+            .collect();
+        for (io, block) in ios.into_iter().zip(0..) {
+            let (result, data) = world.run(io);
+            assert_eq!(result, Ok(4096));
+            assert!(data.into_buf().iter().all(|byte| *byte == block + 1));
+        }
+    }
+}
+
+#[test]
+fn a_driver_ends_while_reads_are_held_back() {
+    let world = world();
+    for _ in 0..2 {
+        let ios: Vec<_> = (0..64)
+            .map(|block| {
+                let data = Data::whole(world.pool.alloc(4096));
+                world
+                    .rt
+                    .io(request(world.file, Op::Read, block * 4096, 0, data))
+            })
+            .collect();
+        drop(ios);
+        world.rt.wait(None);
+    }
+    let ios: Vec<_> = (0..64)
+        .map(|block| {
+            let data = Data::whole(world.pool.alloc(4096));
+            world
+                .rt
+                .io(request(world.file, Op::Read, block * 4096, 0, data))
+        })
+        .collect();
+    world.rt.shut_down();
+    drop(ios);
+}

@@ -13,6 +13,7 @@ mod fork;
 mod lock;
 mod member;
 mod operation;
+mod reads;
 mod ublk;
 
 pub use calls::{Call, Calls, MadeCall, RingWatch};
@@ -32,5 +33,7 @@ mod driver_test;
 mod fd_test;
 #[cfg(test)]
 mod member_test;
+#[cfg(test)]
+mod reads_test;
 #[cfg(test)]
 mod ublk_test;

@@ -109,6 +109,11 @@ impl Operation {
         self.stage == Stage::ZeroWrites
     }
 
+    /// True for a read of a file.
+    pub fn reads_file(&self) -> bool {
+        self.target.kind == Kind::File && self.request.op == Op::Read
+    }
+
     /// The entry for the rest of the operation. The caller keeps the operation, `vectors` and `zeroes` until the entry
     /// has ended, and sets the entry's `user_data`.
     pub fn entry(&mut self, vectors: &mut Vectors, zeroes: Option<&Buf>) -> squeue::Entry {
