@@ -24,7 +24,7 @@ SEED ?= 1
 POINTS ?= 100000
 CRASH_SECONDS ?= 60
 # Seconds for which `make test` fuzzes each of eleven targets.
-FUZZ_SECONDS ?= 48
+FUZZ_SECONDS ?= 30
 # Rounds of each test of `make guest`.
 ROUNDS ?= 20
 # `make guest-share`, and so `make test`, leaves out the tests whose names end in `in_full`.

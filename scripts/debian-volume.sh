@@ -91,8 +91,10 @@ truncate -s "$bytes" "$work/image"
 sh -euc '
     tar -xpf "$2" -C "$1/tree"
     mke2fs -q -F -t ext4 -L root -d "$1/tree" "$1/image"
-    cat "$1/tree/vmlinuz" >"$3.vmlinuz"
-    cat "$1/tree/initrd.img" >"$3.initrd"
+    # The newest kernel, when the packages have several.
+    kernel=$(ls "$1/tree/boot" | sed -n "s/^vmlinuz-//p" | sort -V | tail -n 1)
+    cat "$1/tree/boot/vmlinuz-$kernel" >"$3.vmlinuz"
+    cat "$1/tree/boot/initrd.img-$kernel" >"$3.initrd"
     rm -rf "$1/tree"
 ' sh "$work" "$tar" "$base" || fail "the system does not fit into the $bytes bytes of volume $volume, or $base cannot be written"
 "$tonearm" volume put "$store" "$volume" "$work/image" >&2

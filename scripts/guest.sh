@@ -1,11 +1,11 @@
 #!/bin/sh
 # guest.sh: makes target/guest, from which the tests boot virtual machines: a kernel of Debian, its modules, busybox, the tools of
 # three file systems, and the libraries that these and our programs need. Nothing is installed: the packages of the kernel
-# and of busybox are downloaded and unpacked. Does nothing when the directory is there.
+# and of busybox are downloaded and unpacked. The name of the kernel's package is in target/guest/package. Does nothing when that is there.
 set -eu
 cd "$(dirname "$0")/.."
 guest=$PWD/target/guest
-[ ! -e "$guest/vmlinuz" ] || exit 0
+[ ! -e "$guest/package" ] || exit 0
 # Debian installs tools of file systems in directories that only root has in PATH.
 PATH="$PATH:/usr/sbin:/sbin"
 
@@ -77,5 +77,6 @@ done
 (cd "$root" && find . | ./bin/busybox cpio -o -H newc 2>/dev/null) >"$work/base.cpio"
 cp "$root/bin/busybox" "$work/busybox"
 rm -rf "$work/packages" "$root" "$work/apt.log"
+echo "$kernel" >"$work/package"
 rm -rf "$guest"
 mv "$work" "$guest"

@@ -3,8 +3,7 @@
 //! A virtual disk may work through all requests that it finds, and interrupt once at the end. Then the host is idle while the server
 //! and its clients handle a batch of answers, and they are idle while the host reads the next batch. So where most of the
 //! reads under way end together, a quarter of them is held back. It is submitted when the others end, and the host works on
-//! it meanwhile. `make bench BENCH="--only read-32"` on a virtual disk that interrupted once for 27 reads: 61,000 to 70,000 reads a second
-//! instead of 40,000 (docs/benchmarks.md).
+//! it meanwhile. Why, and what it brings: docs/decisions/0035-reads-are-held-back-where-a-disk-answers-in-batches.md.
 //!
 //! Disks that answer one by one are not held up: their reads do not end together, unless the server is slower than they are.
 //!

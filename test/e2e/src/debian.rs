@@ -1,5 +1,5 @@
 //! A Debian system on a volume, as a user makes, serves and boots it: `scripts/debian-volume.sh` makes it and prints the commands for
-//! the rest. It has PostgreSQL.
+//! the rest.
 
 use crate::bench::{Bench, binary};
 use crate::console::Console;
@@ -27,9 +27,15 @@ pub struct Debian {
 }
 
 impl Debian {
-    /// Makes the system and serves it.
+    /// Makes the system, with PostgreSQL, and serves it.
     #[track_caller]
     pub fn new(way: Way) -> Self {
+        Self::with(way, "postgresql")
+    }
+
+    /// Makes the system with a package, and serves it.
+    #[track_caller]
+    pub fn with(way: Way, package: &str) -> Self {
         /// Tests that run at once would pack the same system twice.
         static PACKING: Mutex<()> = Mutex::new(());
         let packing = PACKING.lock();
@@ -48,7 +54,7 @@ impl Debian {
             script.arg("--nbd");
         }
         let made = script
-            .args(["debian.tn", "main", "postgresql"])
+            .args(["debian.tn", "main", package])
             .env("TONEARM", binary())
             .env("CACHE", root.join("target/guest"))
             .current_dir(bench.folder())
@@ -97,6 +103,13 @@ impl Debian {
     #[track_caller]
     pub fn boot(&self) -> Console {
         Console::boot(&self.bench, &self.boot)
+    }
+
+    /// Boots the system with a second drive, /dev/vdb, which has the bytes of a file and cannot be written.
+    #[track_caller]
+    pub fn boot_with(&self, file: &str) -> Console {
+        let drive = format!("-drive file={file},format=raw,if=virtio,readonly=on");
+        Console::boot(&self.bench, &format!("{} {drive}", self.boot))
     }
 
     /// The folder of the test.

@@ -82,6 +82,16 @@ pub struct Machine {
     console: PathBuf,
 }
 
+/// The package of Debian that the kernel is from.
+///
+/// # Panics
+/// When the kernel has not been downloaded.
+#[track_caller]
+pub fn kernel_package() -> String {
+    let name = std::fs::read_to_string(made().join("package"));
+    name.expect("scripts/guest.sh writes it").trim().to_owned()
+}
+
 impl Image {
     /// An image in the folder of the test whose guests run `script` (for busybox's sh). They have `tonearm` and `guest-load`.
     #[track_caller]

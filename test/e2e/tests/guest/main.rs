@@ -12,3 +12,4 @@ mod logged;
 mod postgres;
 mod queue;
 mod readme;
+mod service;
