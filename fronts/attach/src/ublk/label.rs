@@ -3,8 +3,8 @@
 
 use crate::error::AttachError;
 use crate::identity::Identity;
-use std::fs;
-use std::io::{ErrorKind, Result};
+use std::fs::{self, File};
+use std::io::{ErrorKind, Result, Write};
 use std::path::{Path, PathBuf};
 
 /// The directory.
@@ -22,7 +22,9 @@ pub fn write(index: u32, identity: &Identity) -> Result<()> {
     fs::create_dir_all(FOLDER)?;
     let path = path_of(index);
     let new = path.with_extension("new");
-    fs::write(&new, identity.to_string())?;
+    // Made anew, because the directory may belong to a user, and his link may lead to another file.
+    let _ = fs::remove_file(&new);
+    File::create_new(&new)?.write_all(identity.to_string().as_bytes())?;
     fs::rename(new, path)
 }
 

@@ -7,6 +7,7 @@
 //!         +---- netlink: connect, reconnect <-+
 //! ```
 
+use super::copies::is_copy;
 use super::engine_thread::Event;
 use super::mailbox::{Mailbox, Message};
 use super::ublk::UblkDevice;
@@ -117,7 +118,8 @@ impl AttachPlan {
     ) -> anyhow::Result<()> {
         for volume in &self.volumes {
             let link = Arc::new(self.link(volume, mailbox, catalog)?);
-            let driver = choose(&link.identity, self.arguments.driver, self.alone)?;
+            let is_copy = |other: &Path| is_copy(&self.store, other);
+            let driver = choose(&link.identity, self.arguments.driver, self.alone, is_copy)?;
             if driver == Driver::Ublk {
                 let (identity, events) = (link.identity.clone(), events.clone());
                 let device = UblkDevice::start(identity, link.ublk_shape(), mailbox, events)?;

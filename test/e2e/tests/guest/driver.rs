@@ -25,6 +25,26 @@ detached() {
     wait $server || failed \"the server gave $?: $(cat /run/notes)\"
     [ ! -e $device ] || [ $device = /dev/nbd0 ] || failed \"$device is still there\"
 }
+# A copy does not get the device of the original.
+copied() {
+    must tonearm create /run/a.tn --size 4MiB --log-size 8MiB
+    attach /run/a.tn
+    kill -9 $server
+    wait $server
+    must cp /run/a.tn /run/b.tn
+    refused \"$device is the device of /run/a.tn, which\" tonearm attach /run/b.tn
+    attach /run/a.tn
+    detached /run/a.tn
+    # Another store with the name of the original is no copy.
+    attach /run/b.tn
+    kill -9 $server
+    wait $server
+    mv /run/b.tn /run/c.tn
+    must tonearm create /run/b.tn --size 4MiB --log-size 8MiB
+    attach /run/c.tn
+    detached $device
+    rm /run/*.tn
+}
 # Kernels without modules.
 mv /lib/modules /lib/hidden
 refused 'neither the module ublk_drv nor nbd' tonearm attach /dev/vda
@@ -53,6 +73,7 @@ must tonearm detach $device
 attach /dev/vda
 [ \"$(blockdev --getsize64 $device)\" = $((64 << 20)) ] || failed 'size by nbd'
 detached /dev/vda
+copied
 say patience
 
 mv /lib/hidden /lib/modules
@@ -69,6 +90,9 @@ must dd if=/run/data of=$device bs=1M
 must cmp -n $((16 << 20)) /run/data $device
 blkdiscard -o 0 -l $((1 << 20)) $device || failed 'discard'
 must cmp -n $((1 << 20)) /dev/zero $device
+detached /dev/vda
+copied
+attach /dev/vda
 tonearm stats /dev/vda >/run/stats || failed 'no statistics'
 grep -q 'devices by ublk' /run/stats || failed \"stats: $(cat /run/stats)\"
 say data
