@@ -78,5 +78,7 @@ done
 cp "$root/bin/busybox" "$work/busybox"
 rm -rf "$work/packages" "$root" "$work/apt.log"
 echo "$kernel" >"$work/package"
+# Complete systems that scripts/debian-volume.sh has packed.
+mv "$guest"/debian-*.tar "$work" 2>/dev/null || true
 rm -rf "$guest"
 mv "$work" "$guest"

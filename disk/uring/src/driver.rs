@@ -458,8 +458,9 @@ impl Driver for UringDriver {
                 self.done.is_empty() && self.backlog.is_empty() && !late && !idle && !called;
             self.enter(usize::from(block), timeout.filter(|_| block));
             let ended = !self.done.is_empty();
-            if ended && !self.backlog.is_empty() {
-                // The disk works on reads that were held back while this thread handles what has ended.
+            // The disk works on reads that were held back while this thread handles what has ended. The caller may watch the ring
+            // instead of waiting again.
+            while (ended || late) && !self.backlog.is_empty() {
                 self.fill();
                 self.enter(0, None);
             }

@@ -5,16 +5,15 @@
 //! reads under way end together, a quarter of them is held back. It is submitted when the others end, and the host works on
 //! it meanwhile. Why, and what it brings: docs/decisions/0035-reads-are-held-back-where-a-disk-answers-in-batches.md.
 //!
-//! Disks that answer one by one are not held up: their reads do not end together, unless the server is slower than they are.
+//! Disks that answer one by one are seldom held up: their reads end together where the server is slower than they are, and where
+//! the kernel has merged them.
 //!
 //! The files of a driver are counted together.
 
 use std::collections::VecDeque;
-use std::ops::RangeInclusive;
 
-/// Numbers of reads under way of which some are held back. It brought nothing for 4, and for 128 and more, which come and go in several
-/// batches anyway.
-const SPLIT: RangeInclusive<usize> = 8..=96;
+/// Fewest reads under way of which some are held back. It brought nothing for 4.
+const SPLIT_MIN: usize = 8;
 
 /// Reads that end before the answers in batches must show again.
 const LASTS: usize = 1024;
@@ -57,12 +56,13 @@ impl Reads {
 
     /// All ends that the kernel has reported are noted.
     pub fn settle(&mut self) {
-        let before = self.submitted;
         let ended = std::mem::take(&mut self.ended);
+        let all = self.submitted + self.held.len();
+        let together = 4 * ended >= 3 * self.submitted;
         self.submitted -= ended;
         self.split = match self.split {
-            _ if SPLIT.contains(&before) && 4 * ended >= 3 * before => Some(Split {
-                most: (before + self.held.len()) * 3 / 4,
+            _ if all >= SPLIT_MIN && together => Some(Split {
+                most: all * 3 / 4,
                 lasts: LASTS,
             }),
             Some(split) if split.lasts > ended => Some(Split {

@@ -37,15 +37,6 @@ pub enum AttachError {
         /// Its driver.
         driver: Driver,
     },
-    /// The device is that of a copy of the store, or this store is a copy.
-    #[error("{path} is the device of {store}, which has the same UUIDs as this store, because one of them is a copy of the other: attach \
-         {store}, or end the device first with `tonearm detach {path}`", path = path.display(), store = store.display())]
-    Copy {
-        /// The device.
-        path: PathBuf,
-        /// The other store.
-        store: PathBuf,
-    },
     /// The threads of a mount enter the ring in turn.
     #[error(
         "a server with a mount cannot serve a ublk device: attach with `--driver nbd`, after a device by ublk is detached, or serve without the mount"

@@ -7,7 +7,6 @@
 //!         +---- netlink: connect, reconnect <-+
 //! ```
 
-use super::copies::is_copy;
 use super::engine_thread::Event;
 use super::mailbox::{Mailbox, Message};
 use super::ublk::UblkDevice;
@@ -118,8 +117,7 @@ impl AttachPlan {
     ) -> anyhow::Result<()> {
         for volume in &self.volumes {
             let link = Arc::new(self.link(volume, mailbox, catalog)?);
-            let is_copy = |other: &Path| is_copy(&self.store, other);
-            let driver = choose(&link.identity, self.arguments.driver, self.alone, is_copy)?;
+            let driver = choose(&link.identity, self.arguments.driver, self.alone)?;
             if driver == Driver::Ublk {
                 let (identity, events) = (link.identity.clone(), events.clone());
                 let device = UblkDevice::start(identity, link.ublk_shape(), mailbox, events)?;
@@ -158,11 +156,11 @@ impl AttachPlan {
             );
         }
         Ok(Link {
-            identity: Identity {
-                uuid: uuid(mailbox, &export.name)?,
-                volume: export.name.clone(),
-                path: self.store.clone(),
-            },
+            identity: Identity::of(
+                uuid(mailbox, &export.name)?,
+                export.name.clone(),
+                self.store.clone(),
+            )?,
             shape: Shape {
                 size_bytes: export.size_bytes,
                 block_bytes: sector,

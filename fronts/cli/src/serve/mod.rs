@@ -20,7 +20,6 @@ pub mod archive;
 pub mod attach;
 pub mod control_handler;
 pub mod control_socket;
-mod copies;
 pub mod engine_thread;
 pub mod mailbox;
 pub mod metrics;

@@ -23,25 +23,27 @@ refused() {
 detached() {
     must tonearm detach \"$@\"
     wait $server || failed \"the server gave $?: $(cat /run/notes)\"
-    [ ! -e $device ] || [ $device = /dev/nbd0 ] || failed \"$device is still there\"
+    [ ! -e $device ] || [ ${device#/dev/nbd} != $device ] || failed \"$device is still there\"
 }
-# A copy does not get the device of the original.
+# A copy does not get the device of the original, also where the original was.
 copied() {
     must tonearm create /run/a.tn --size 4MiB --log-size 8MiB
     attach /run/a.tn
+    original=$device
+    must dd if=/dev/urandom of=/run/block bs=4k count=1
+    must dd if=/run/block of=$original conv=fsync
     kill -9 $server
     wait $server
-    must cp /run/a.tn /run/b.tn
-    refused \"$device is the device of /run/a.tn, which\" tonearm attach /run/b.tn
+    must mv /run/a.tn /run/b.tn
+    must cp /run/b.tn /run/a.tn
     attach /run/a.tn
-    detached /run/a.tn
-    # Another store with the name of the original is no copy.
+    [ $device != $original ] || failed 'a copy has the device of the original'
+    must dd if=/dev/zero of=$device bs=4k count=1 conv=fsync
+    detached $device
     attach /run/b.tn
-    kill -9 $server
-    wait $server
-    mv /run/b.tn /run/c.tn
-    must tonearm create /run/b.tn --size 4MiB --log-size 8MiB
-    attach /run/c.tn
+    [ $device = $original ] || failed \"the device of the original is $device\"
+    echo 3 >/proc/sys/vm/drop_caches
+    must cmp -n 4096 /run/block $device
     detached $device
     rm /run/*.tn
 }

@@ -59,7 +59,7 @@ fn is_mounted_at_boot(debian: Debian, device: &str) {
     );
     machine.run("systemctl enable --now tonearm-attach@disk 2>/dev/null");
     machine.run(&format!(
-        "for i in $(seq 60); do [ -e {device} ] && break; sleep 1; done; mkfs.ext4 -q -L data {device}"
+        "for i in $(seq 60); do [ $(blockdev --getsize64 {device} 2>/dev/null || echo 0) -gt 0 ] && break; sleep 1; done; mkfs.ext4 -q -L data {device}"
     ));
     end(machine);
 
@@ -76,7 +76,7 @@ fn is_mounted_at_boot(debian: Debian, device: &str) {
         machine.run(&format!(
             "{write} 2>/dev/null && sha256sum /mnt/{round} >>/mnt/sums"
         ));
-        machine.run("systemctl is-active --quiet tonearm-attach@disk mnt.mount");
+        machine.run("systemctl is-active --quiet tonearm-attach@disk && systemctl is-active --quiet mnt.mount && mountpoint -q /mnt");
         assert_eq!(machine.run(mounted), before);
         let failed = machine.run("systemctl --failed --plain --no-legend");
         assert_eq!(failed, "", "services");
