@@ -160,7 +160,8 @@ impl AttachPlan {
                 uuid(mailbox, &export.name)?,
                 export.name.clone(),
                 self.store.clone(),
-            )?,
+            )
+            .with_context(|| self.store.display().to_string())?,
             shape: Shape {
                 size_bytes: export.size_bytes,
                 block_bytes: sector,
