@@ -475,7 +475,7 @@ impl Driver for UringDriver {
 impl Drop for UringDriver {
     fn drop(&mut self) {
         self.draining = true;
-        for number in self.reads.held() {
+        for number in self.reads.take_held() {
             self.slots[number as usize].operation = None;
         }
         if let Some(calls) = self.calls.clone() {

@@ -517,23 +517,25 @@ fn a_command_names_no_memory() {
     assert_eq!(world.run(read).0, refused);
 }
 
+/// Begins to read the first 64 blocks. The file is in the page cache, so that reads end as soon as they are submitted, all together.
+fn begin_reads(world: &World) -> Vec<tonearm_rt::Io> {
+    let begin = |block: u64| {
+        let data = Data::whole(world.pool.alloc(4096));
+        world
+            .rt
+            .io(request(world.file, Op::Read, block * 4096, 0, data))
+    };
+    (0..64).map(begin).collect()
+}
+
 #[test]
 fn reads_that_are_held_back_end() {
     let world = world();
     for block in 0..64 {
         world.write(block * 4096, &[block as u8 + 1; 4096]);
     }
-    // This file is in the page cache, so that reads end as soon as they are submitted, all together.
     for _ in 0..3 {
-        let ios: Vec<_> = (0..64)
-            .map(|block| {
-                let data = Data::whole(world.pool.alloc(4096));
-                world
-                    .rt
-                    .io(request(world.file, Op::Read, block * 4096, 0, data))
-            })
-            .collect();
-        for (io, block) in ios.into_iter().zip(0..) {
+        for (io, block) in begin_reads(&world).into_iter().zip(0..) {
             let (result, data) = world.run(io);
             assert_eq!(result, Ok(4096));
             assert!(data.into_buf().iter().all(|byte| *byte == block + 1));
@@ -545,25 +547,10 @@ fn reads_that_are_held_back_end() {
 fn a_driver_ends_while_reads_are_held_back() {
     let world = world();
     for _ in 0..2 {
-        let ios: Vec<_> = (0..64)
-            .map(|block| {
-                let data = Data::whole(world.pool.alloc(4096));
-                world
-                    .rt
-                    .io(request(world.file, Op::Read, block * 4096, 0, data))
-            })
-            .collect();
-        drop(ios);
+        drop(begin_reads(&world));
         world.rt.wait(None);
     }
-    let ios: Vec<_> = (0..64)
-        .map(|block| {
-            let data = Data::whole(world.pool.alloc(4096));
-            world
-                .rt
-                .io(request(world.file, Op::Read, block * 4096, 0, data))
-        })
-        .collect();
+    let ios = begin_reads(&world);
     world.rt.shut_down();
     drop(ios);
 }

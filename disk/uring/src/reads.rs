@@ -41,7 +41,7 @@ struct Split {
 impl Reads {
     /// A read begins. True when it is to be submitted now, false when it is held back.
     pub fn begin(&mut self, slot: u32) -> bool {
-        let submits = self.has_room();
+        let submits = has_room(self.submitted, self.split);
         match submits {
             true => self.submitted += 1,
             false => self.held.push_back(slot),
@@ -82,13 +82,9 @@ impl Reads {
         Some(slot)
     }
 
-    /// The slots that are held back; none of them is in the kernel.
-    pub fn held(&mut self) -> impl Iterator<Item = u32> {
+    /// Removes the slots that are held back; none of them is in the kernel.
+    pub fn take_held(&mut self) -> impl Iterator<Item = u32> {
         self.held.drain(..)
-    }
-
-    fn has_room(&self) -> bool {
-        has_room(self.submitted, self.split)
     }
 }
 

@@ -108,5 +108,5 @@ fn the_last_reads_are_submitted() {
         client.end(all);
     }
     assert!(client.submitted.is_empty());
-    assert_eq!(client.reads.held().count(), 0);
+    assert_eq!(client.reads.take_held().count(), 0);
 }
