@@ -339,3 +339,32 @@ fn a_wait_ends_when_the_ring_has_completed_something() {
     watcher.join().unwrap();
     assert_eq!(world.ended(1, LONG), [(1, Ok(8))]);
 }
+
+#[test]
+fn a_thread_that_watches_the_ring_leaves_no_entry_behind() {
+    let mut world = World::new();
+    // A file in memory cannot zero a range, so the driver writes zeroes, one entry after the other.
+    let memory = rustix::fs::memfd_create("zeroes", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+    let file = File::from(memory);
+    file.set_len(3 * SIZE).unwrap();
+    world.device = world.driver.handle().add_file(file.into());
+    let request = Request {
+        device: world.device,
+        op: Op::Zero,
+        offset: 0,
+        len: 3 * SIZE,
+        data: Data::None,
+    };
+    world.driver.submit(1, request);
+    let mut ended = Vec::new();
+    loop {
+        world.driver.wait(Some(Nanos(0)), &mut ended);
+        if !ended.is_empty() {
+            break;
+        }
+        let began = Instant::now();
+        world.watch.wait(Some(LONG));
+        assert!(began.elapsed() < LONG, "the kernel has the next entry");
+    }
+    assert_eq!(results(&ended), [(1, Ok(0))]);
+}
