@@ -98,14 +98,14 @@ impl Console {
     #[track_caller]
     pub fn run(&mut self, command: &str) -> String {
         self.enter(&format!("{command}\necho \"[gave $?]\""));
-        // The command may be echoed, but `$?` is not a number then.
-        let output = self.wait_for("[gave ");
-        let (output, code) = if output.ends_with("echo \"") {
-            (self.wait_for("[gave "), self.wait_for("]"))
-        } else {
-            (output, self.wait_for("]"))
+        let (output, code) = loop {
+            let output = self.wait_for("[gave ");
+            // The command may be echoed, also in pieces. Its `$?` is no number.
+            if let Ok(code) = self.wait_for("]").parse::<u8>() {
+                break (output, code);
+            }
         };
-        assert_eq!(code, "0", "{command}: {output}");
+        assert_eq!(code, 0, "{command}: {output}");
         output.trim().to_owned()
     }
 
