@@ -10,6 +10,7 @@
 pub(crate) mod bound;
 pub(crate) mod cause;
 mod heads;
+pub(crate) mod predict;
 pub(crate) mod state;
 pub(crate) mod writer;
 
@@ -277,10 +278,12 @@ impl Trail {
     pub fn append(&self, admission: Admission, make: impl FnOnce(Lsn) -> Vec<Change>) -> Lsn {
         let lsn = {
             let mut state = self.0.state.borrow_mut();
-            let lsn = state.durability.appended() + 1;
-            state.durability.append(lsn);
-            state.retained.add_commit(lsn);
-            lsn
+            let last = state.durability.appended();
+            let all_durable = state.durability.durable().lsn == last;
+            state.waits.committed(all_durable);
+            state.durability.append(last + 1);
+            state.retained.add_commit(last + 1);
+            last + 1
         };
         if self.0.options.delay_max.is_some() {
             self.note_bound(|bound, now| bound.committed(now, lsn));
@@ -325,6 +328,9 @@ impl Trail {
     /// # Errors
     /// When the log has failed. Whether the commit survives a crash is unknown then.
     pub async fn wait_durable(&self, lsn: Lsn, cause: FlushCause) -> Result<(), TrailError> {
+        if cause == FlushCause::Commit {
+            self.0.state.borrow_mut().waits.waited();
+        }
         if self.is_durable(lsn)? {
             return Ok(());
         }

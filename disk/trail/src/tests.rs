@@ -6,6 +6,7 @@ mod heads_test;
 mod history_test;
 mod log_test;
 mod plan_test;
+mod predict_test;
 mod replay_test;
 mod ring_test;
 mod search_test;

@@ -90,7 +90,7 @@ impl Asked {
         match waits.into_iter().find(|(lsn, _)| *lsn > durable.lsn) {
             Some((_, cause)) => cause,
             None if seq > durable.seq => forced,
-            // Where a head is followed every write has FUA.
+            // A write with FUA for which nobody waits yet: a wait is expected, or a head is followed.
             None => FlushCause::Commit,
         }
     }

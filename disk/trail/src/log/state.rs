@@ -12,6 +12,7 @@
 use super::bound::Bound;
 use super::cause::{Asked, FlushCause};
 use super::heads::DriveHead;
+use super::predict::WaitPredictor;
 use super::writer::CommitDelay;
 use super::{LogGeometry, TrailOptions, TrailStart, TrailStats, WriteCache};
 use crate::error::TrailError;
@@ -42,6 +43,7 @@ pub(crate) struct State {
     pub last_whole: Lsn,
     /// The callers that wait for the log to be durable, by cause.
     pub asked: Asked,
+    pub waits: WaitPredictor,
     /// How long queued commits wait for more.
     pub delay: CommitDelay,
     /// Sectors reserved for commits that are admitted and not appended yet.
@@ -114,6 +116,7 @@ impl State {
             prev_epoch: log.log_end_epoch,
             last_whole: Lsn(log.log_end_lsn),
             asked: Asked::default(),
+            waits: WaitPredictor::default(),
             delay: CommitDelay::default(),
             reserved: 0,
             space_queue: VecDeque::new(),

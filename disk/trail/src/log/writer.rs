@@ -218,8 +218,9 @@ impl State {
         })
     }
 
-    /// From which commit on a write has FUA: the first that a caller waits for, when no earlier write is in the
-    /// drive's cache. Where a head is followed every write has FUA, because a write to a cache moves no head.
+    /// From which commit on a write has FUA: the first that a caller waits for, or probably will
+    /// ([`WaitPredictor`](super::predict::WaitPredictor)), when no earlier write is in the drive's cache. Where a head is
+    /// followed every write has FUA, because a write to a cache moves no head.
     fn fua_from(&self, options: &TrailOptions, waiters: Waiters) -> Option<Lsn> {
         let durability = &self.durability;
         if options.write_cache == WriteCache::Ordered {
@@ -230,7 +231,8 @@ impl State {
         }
         let alone =
             durability.writes_in_flight() == 0 && durability.durable() == durability.flushed();
-        waiters.first.filter(|_| alone)
+        let expected = self.waits.is_likely().then_some(Lsn(0));
+        waiters.first.or(expected).filter(|_| alone)
     }
 }
 

@@ -98,6 +98,29 @@ fn queued_commits_go_to_the_current_track_and_then_to_the_next() {
 }
 
 #[test]
+fn a_write_has_fua_when_a_wait_is_likely_and_the_cache_is_empty() {
+    let options = TrailOptions::default();
+    let mut state = state(&options);
+    queue(&mut state, 2);
+    for _ in 0..100 {
+        state.waits.waited();
+        state.waits.committed(true);
+    }
+    let fua = |state: &State| written(next(state, &options, Waiters::default())).fua_from;
+    assert_eq!(fua(&state), Some(Lsn(0)));
+    let id = start_write(&mut state, 1, 2);
+    state.durability.finish_write(id, false);
+    assert_eq!(
+        fua(&state),
+        None,
+        "the first commit is in the drive's cache"
+    );
+    state.durability.finish_flush(state.durability.flushed());
+    state.waits.committed(true);
+    assert_eq!(fua(&state), None, "nobody waited for the last commit");
+}
+
+#[test]
 fn a_write_has_fua_when_it_completes_the_commit_of_a_caller_and_the_cache_is_empty() {
     let options = TrailOptions::default();
     let mut state = state(&options);

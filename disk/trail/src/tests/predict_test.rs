@@ -1,0 +1,123 @@
+//! Writes with FUA before a caller waits.
+
+use super::log_test::{append, geometry, start, world, write};
+use crate::log::predict::WaitPredictor;
+use crate::{FlushCause, Trail, TrailStats};
+use tonearm_base::{BufPool, Nanos};
+use tonearm_format::LogState;
+use tonearm_rt::Rt;
+
+/// What a client does again and again.
+#[derive(Clone, Copy)]
+struct Habit {
+    commits: u64,
+    /// Microseconds behind each commit.
+    pause_us: u64,
+    /// Waits for the last commit.
+    waits: bool,
+}
+
+/// A client that flushes when its write is answered.
+const FLUSHES: Habit = Habit {
+    commits: 1,
+    pause_us: 20,
+    waits: true,
+};
+
+/// Each of `clients` clients, which begin one after the other, has each of `habits` a hundred times. The log's counters at the
+/// end of each habit.
+fn run(clients: u64, habits: &'static [Habit]) -> Vec<TrailStats> {
+    let geometry = geometry(64, 64);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let rt2 = rt.clone();
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt2, &pool, &geometry, 1, LogState::default());
+        let mut stats = Vec::new();
+        for habit in habits {
+            let clients: Vec<_> = (0..clients)
+                .map(|block| {
+                    let (rt, pool, trail) = (rt2.clone(), pool.clone(), trail.clone());
+                    rt2.spawn(async move {
+                        rt.sleep(Nanos::from_micros(37 * block)).await;
+                        for version in 0..100 {
+                            once(&rt, &trail, &pool, block, version, *habit).await;
+                        }
+                    })
+                })
+                .collect();
+            for client in clients {
+                client.await;
+            }
+            stats.push(trail.stats());
+        }
+        stats
+    })
+}
+
+async fn once(rt: &Rt, trail: &Trail, pool: &BufPool, block: u64, version: u64, habit: Habit) {
+    let mut last = trail.appended();
+    for _ in 0..habit.commits {
+        last = append(trail, vec![write(pool, block, 1, version)]).await;
+        rt.sleep(Nanos::from_micros(habit.pause_us)).await;
+    }
+    if habit.waits {
+        trail.wait_durable(last, FlushCause::Commit).await.unwrap();
+    }
+    // There is no home here. Without this the log would fill.
+    trail.advance();
+}
+
+#[test]
+fn a_commit_beside_others_is_not_predicted() {
+    let mut waits = WaitPredictor::default();
+    for _ in 0..100 {
+        waits.waited();
+        waits.committed(true);
+    }
+    assert!(waits.is_likely());
+    waits.waited();
+    waits.committed(false);
+    assert!(!waits.is_likely());
+}
+
+#[test]
+fn the_commits_of_a_client_that_waits_for_each_are_written_with_fua() {
+    let stats = run(1, &[FLUSHES])[0];
+    assert!(stats.durable_writes >= 90, "{stats:?}");
+    assert!(stats.flushes <= 10, "{stats:?}");
+}
+
+#[test]
+fn a_client_that_waits_no_longer_has_plain_writes() {
+    const PAUSES: Habit = Habit {
+        commits: 1,
+        pause_us: 2000,
+        waits: false,
+    };
+    let stats = run(1, &[FLUSHES, PAUSES]);
+    let more = stats[1].durable_writes - stats[0].durable_writes;
+    assert!(more <= 1, "{stats:?}");
+}
+
+#[test]
+fn a_client_that_waits_for_every_second_commit_has_plain_writes() {
+    const PAIRS: Habit = Habit {
+        commits: 2,
+        ..FLUSHES
+    };
+    let stats = run(1, &[PAIRS])[0];
+    assert!(stats.flushes >= 95, "{stats:?}");
+}
+
+#[test]
+fn clients_beside_each_other_share_flushes() {
+    for clients in 2..=8 {
+        let stats = run(clients, &[FLUSHES])[0];
+        assert!(
+            stats.flushes + stats.durable_writes <= 230,
+            "{clients} clients: {stats:?}"
+        );
+    }
+}
