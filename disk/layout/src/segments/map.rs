@@ -48,48 +48,38 @@ impl Segments {
 
     /// Page `id`, from memory or the medium.
     pub(crate) async fn page(&self, id: PageId) -> Result<Found, HomeError> {
-        'again: loop {
-            let (level, index) = id;
-            // From the lowest page above that is in memory, downwards.
-            let (mut at, mut entry, moved) = {
+        let fanout = self.fanout as u64;
+        loop {
+            // The page below the lowest one on the way that is in memory.
+            let (own, entry, moved) = {
                 let mut state = self.state.borrow_mut();
                 if let Some(page) = state.pages.get(id) {
                     return Ok(Found::Page(page));
                 }
-                let (mut above, mut child) = (level + 1, index);
-                let found = loop {
-                    if above == self.levels {
+                let mut own = id;
+                let entry = loop {
+                    if own.0 + 1 == self.levels {
                         break state.root;
                     }
-                    let slot = (child % self.fanout as u64) as usize;
-                    child /= self.fanout as u64;
-                    if let Some(page) = state.pages.get((above, child)) {
-                        break page.content.borrow().get(slot);
+                    let above = (own.0 + 1, own.1 / fanout);
+                    if let Some(page) = state.pages.get(above) {
+                        break page.content.borrow().get((own.1 % fanout) as usize);
                     }
-                    above += 1;
+                    own = above;
                 };
-                (above, found, state.moved)
+                (own, entry, state.moved)
             };
-            loop {
-                at -= 1;
-                if entry.is_hole() {
-                    return Ok(Found::Hole(entry.version));
-                }
-                if entry.is_lost() {
-                    return Ok(Found::Lost);
-                }
-                let own = (at, index / self.span(at - level));
-                let content = self.load_page(own, entry).await;
-                let mut state = self.state.borrow_mut();
-                if state.moved != moved {
-                    continue 'again;
-                }
-                let page = state.pages.insert(own, content?);
-                if at == level {
-                    return Ok(Found::Page(page));
-                }
-                let slot = index / self.span(at - 1 - level) % self.fanout as u64;
-                entry = page.content.borrow().get(slot as usize);
+            if entry.is_hole() {
+                return Ok(Found::Hole(entry.version));
+            }
+            if entry.is_lost() {
+                return Ok(Found::Lost);
+            }
+            let content = self.load_page(own, entry).await;
+            let mut state = self.state.borrow_mut();
+            // Meanwhile the writer may have made the next page on the way, which is only in memory. So the search begins anew.
+            if state.moved == moved {
+                state.pages.insert(own, content?);
             }
         }
     }
@@ -255,10 +245,10 @@ impl Segments {
     pub(crate) async fn set_holes(&self, range: Range<u64>, version: u64) -> Result<(), HomeError> {
         let top = (self.levels - 1, 0);
         if range == (0..self.size_blocks) {
-            let root = self.state.borrow().root;
-            self.drop_below(top, root).await?;
-            self.state.borrow_mut().root = MapEntry::hole(version);
-            return Ok(());
+            // Nothing leads to the pages from here on, while they are removed one by one. The same holds below.
+            let root =
+                std::mem::replace(&mut self.state.borrow_mut().root, MapEntry::hole(version));
+            return self.drop_below(top, root).await;
         }
         let mut work = vec![top];
         while let Some(id) = work.pop() {
@@ -292,12 +282,12 @@ impl Segments {
                     work.push((level - 1, child));
                     continue;
                 }
+                page.content.borrow_mut().set(slot, MapEntry::hole(version));
                 match level {
                     0 if entry.is_placed() => self.release(entry.place),
                     0 => {}
                     _ => self.drop_below((level - 1, child), entry).await?,
                 }
-                page.content.borrow_mut().set(slot, MapEntry::hole(version));
             }
         }
         Ok(())

@@ -186,14 +186,7 @@ impl Store {
         }
         let mut home_blocks = Vec::new();
         for block in sorted {
-            self.next += 1;
-            let bytes = Self::content(block, self.next);
-            self.model.insert(block, self.next);
-            home_blocks.push(HomeBlock {
-                block,
-                crc: crc32c(&bytes),
-                data: self.pool.copy_of(&bytes).share(),
-            });
+            home_blocks.push(self.new_version(block));
         }
         let zeroes = holes.iter().map(|(first, count)| ZeroRange {
             first: *first,
@@ -203,6 +196,18 @@ impl Store {
         let (home, zeroes) = (self.home.clone(), zeroes.collect());
         self.rt
             .block_on(async move { home.write_back(zeroes, home_blocks).await })
+    }
+
+    /// New content for a block, which the model has from now on.
+    pub fn new_version(&mut self, block: u64) -> HomeBlock {
+        self.next += 1;
+        let bytes = Self::content(block, self.next);
+        self.model.insert(block, self.next);
+        HomeBlock {
+            block,
+            crc: crc32c(&bytes),
+            data: self.pool.copy_of(&bytes).share(),
+        }
     }
 
     /// Writes the model's content of `blocks` and holes again, as the engine's log does after a crash.

@@ -1,0 +1,87 @@
+//! Reads beside the writer: while it changes the block map, reads wait for pages of it from the medium.
+
+use crate::common::{Shape, Store};
+use tonearm_base::Nanos;
+use tonearm_layout::{Home, HomeBlock, ZeroRange};
+use tonearm_world::{SimOptions, SimWorld};
+
+/// Blocks below a leaf of the block map.
+const LEAF: u64 = 254;
+/// A block of the second leaf.
+const BLOCK: u64 = 300;
+
+/// Stores with two leaves of the block map and a page above, in new processes, which have no page in memory. Of those blocks
+/// the store has `blocks`. Each has a number of microseconds for [`read_beside`].
+fn stores(blocks: impl Iterator<Item = u64>) -> impl Iterator<Item = (u64, Store)> {
+    let mut made = Store::new(Shape::small(2 * LEAF));
+    let blocks: Vec<u64> = blocks.collect();
+    for part in blocks.chunks(100) {
+        made.write(part, &[]);
+    }
+    made.close();
+    (0..200).map(move |seed| {
+        let options = SimOptions {
+            seed,
+            ..SimOptions::default()
+        };
+        let world = SimWorld::new(options, made.world.images());
+        (5 * (seed % 100), made.in_world(world).expect("it opens"))
+    })
+}
+
+/// Some clients read [`BLOCK`] at once, `after` microseconds behind the writer's begin. Each needs the pages that the writer needs.
+fn read_beside(store: &Store, after: u64, zeroes: Vec<ZeroRange>, blocks: Vec<HomeBlock>) {
+    let (rt, home) = (store.rt.clone(), store.home.clone());
+    store.rt.block_on(async move {
+        let readers: Vec<_> = (0..8)
+            .map(|_| {
+                let (rt2, home) = (rt.clone(), home.clone());
+                rt.spawn(async move {
+                    rt2.sleep(Nanos::from_micros(after)).await;
+                    home.read(BLOCK, 1).await.map(|_| ())
+                })
+            })
+            .collect();
+        home.write_back(zeroes, blocks).await.expect("written");
+        for reader in readers {
+            reader.await.expect("read");
+        }
+    });
+}
+
+#[test]
+fn a_read_beside_the_first_write_to_a_leaf_finds_its_page() {
+    for (after, mut store) in stores(0..LEAF) {
+        let block = store.new_version(BLOCK);
+        read_beside(&store, after, Vec::new(), vec![block]);
+        store.compare();
+    }
+}
+
+#[test]
+fn a_read_beside_a_range_that_becomes_holes_leaves_no_old_page_in_memory() {
+    for (after, mut store) in stores(0..2 * LEAF) {
+        store.model.retain(|block, _| *block < LEAF);
+        let leaf = ZeroRange {
+            first: LEAF,
+            count: LEAF,
+            keep_space: false,
+        };
+        read_beside(&store, after, vec![leaf], Vec::new());
+        store.compare();
+    }
+}
+
+#[test]
+fn a_read_beside_a_store_that_becomes_one_hole_leaves_no_old_page_in_memory() {
+    for (after, mut store) in stores(0..2 * LEAF) {
+        store.model.clear();
+        let all = ZeroRange {
+            first: 0,
+            count: 2 * LEAF,
+            keep_space: false,
+        };
+        read_beside(&store, after, vec![all], Vec::new());
+        store.compare();
+    }
+}
