@@ -14,7 +14,7 @@
 #   make fs-conformance    all suites for the mounted file system, as root: pjdfstest, a million operations of fsx, stress-ng,
 #                 dbench, a directory of a million entries. It takes an hour and prints counts; `make test` runs a share.
 #   make guest    virtual machines with a real kernel, 20 rounds of each kind of power cut and kill; `make test` runs a share.
-#                 It takes hours. ROUNDS=3 makes it shorter.
+#                 It takes about two hours on 2 cores. ROUNDS=3 makes it shorter.
 #   make deps     check for the programs that the tests need; as root on Debian, install them
 
 CARGO ?= cargo
