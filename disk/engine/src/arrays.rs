@@ -14,7 +14,8 @@
 //!    place while the array is in use. Nothing on it is overwritten before the failure of its predecessor is saved, and
 //!    no save is under way when the identities change.
 //! 4. An array that was not closed in order is not opened for writing without a member that had data then, unless the
-//!    caller accepts the loss of blocks ([`ArrayAccess::WriteDegraded`]).
+//!    caller accepts the loss of blocks ([`ArrayAccess::WriteDegraded`]). The failure of such a member is not saved before
+//!    the parity is corrected.
 
 mod create;
 mod keeper;

@@ -19,6 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn};
 use tonearm_device::Device;
+use tonearm_device::raid::RaidError;
 use tonearm_format::State as StoreState;
 use tonearm_layout::layouts::{self, HomeOptions};
 use tonearm_rt::{Boxed, Notify, Rt, Semaphore};
@@ -37,10 +38,20 @@ impl Engine {
         options: OpenOptions,
         mut progress: impl FnMut(Progress),
     ) -> Result<Engine, EngineError> {
+        let devices: Vec<_> = members.iter().map(|member| member.device.clone()).collect();
         // On the heap, and once for all callers: it is large.
         let opening: Boxed<'_, _> = Box::pin(open(rt, pool, members, options, &mut progress));
-        opening.await
+        let opened = opening.await;
+        opened.map_err(|error| lost_array(&devices).map_or(error, EngineError::Raid))
     }
+}
+
+/// Why an array among `devices` is lost. The operations that fail then end with an error that names no member.
+fn lost_array(devices: &[Rc<dyn Device>]) -> Option<RaidError> {
+    let arrays = devices.iter().filter_map(|device| device.redundancy());
+    arrays
+        .filter_map(|array| array.status())
+        .find_map(|status| status.lost)
 }
 
 async fn open(

@@ -10,11 +10,14 @@
 //! - the log itself, where the array is the log member.
 //!
 //! So the commits that recovery replays, with that volume, the superblocks and the log, cover every interrupted stripe.
-//! Recovery makes their parity right before the new epoch begins, and thus before anything leaves the log.
+//! Recovery makes their parity right before the new epoch begins, and thus before anything leaves the log. All members are
+//! needed for that: when one of them fails before, the store does not open ([`RaidError::Unrecovered`]).
 
 use crate::error::EngineError;
 use std::collections::BTreeSet;
 use std::rc::Rc;
+#[cfg(doc)]
+use tonearm_device::raid::RaidError;
 use tonearm_device::{Device, Interrupted, Redundancy};
 use tonearm_format::{EntryKind, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock_offset};
 use tonearm_layout::{Home, ZeroRange};

@@ -8,8 +8,9 @@
 //!    failed and that state is saved.
 //! 4. After an unclean start parity may differ from the data. No parity is computed from such parity: every update of
 //!    a stripe reads the data that it leaves unchanged, until [`Redundancy::recover`] or [`Raid5::resync`] has
-//!    corrected the parity. In a degraded stripe the parity cannot be compared. It is right by the parity records
-//!    (`records.rs`), or the writer's log rewrites the data of the stripe.
+//!    corrected the parity. Until then no member may fail ([`RaidError::Unrecovered`]). In a degraded stripe the parity
+//!    cannot be compared. It is right by the parity records (`records.rs`), or the writer's log rewrites the data of the
+//!    stripe.
 
 use super::geometry::Stripes;
 use super::io::min_size;
@@ -55,6 +56,9 @@ pub struct Raid5Options {
     /// Write records even while all members are there. Then a member that fails in a power cut costs no block either, for
     /// one more write to each small write.
     pub record_always: bool,
+    /// Go on without a member that fails after a crash, before the parity is corrected: its blocks in stripes that were being
+    /// written may be lost then. Otherwise such a failure ends the use of the array, and is not saved.
+    pub accept_loss: bool,
 }
 
 /// A RAID-5 array. Clones are handles of the same array.
@@ -74,6 +78,7 @@ pub struct Array {
     pub(super) records: Option<Records>,
     pub(super) record_always: bool,
     pub(super) read_only: bool,
+    accept_loss: bool,
     members: RefCell<Vec<Option<Rc<Member>>>>,
     names: RefCell<Vec<String>>,
     pub(super) health: RefCell<Health>,
@@ -238,6 +243,7 @@ impl Raid5 {
             records,
             record_always: options.record_always,
             read_only: options.read_only,
+            accept_loss: options.accept_loss,
             members: RefCell::new(members.into_iter().map(in_use).collect()),
             names: RefCell::new(names),
             health: RefCell::new(health),
@@ -450,14 +456,27 @@ impl Array {
         health.suspect.contains(row) || health.torn.contains(row)
     }
 
-    /// Marks `member` as failed permanently. If another member is missing, the array is lost. The error of an operation
-    /// that began before an earlier failure ([`GONE`]) says nothing about a replacement.
+    /// Marks `member` as failed permanently. If another member is missing, the array is lost. So it is when the parity is not
+    /// corrected yet after a crash: in a stripe that was being written, the unit of `member` cannot be computed. As that
+    /// failure is not saved, the next opening uses the member, if it works again. The error of an operation that began
+    /// before an earlier failure ([`GONE`]) says nothing about a replacement.
     pub(super) fn mark_failed(&self, member: usize, error: IoError) {
         if error == GONE {
             return;
         }
         let mut health = self.health.borrow_mut();
         health.failures[member].get_or_insert(error);
+        let had_data = match health.state.missing {
+            Some(missing) if missing.member == member => missing.rebuilt_rows > 0,
+            Some(_) => false,
+            None => true,
+        };
+        if health.suspect_anywhere && had_data && !self.accept_loss {
+            let member = self.member_name(member);
+            let lost = RaidError::Unrecovered { member, error };
+            health.lost.get_or_insert(lost);
+            return;
+        }
         match health.state.missing {
             None => {
                 health.state.missing = Some(Missing {

@@ -83,6 +83,18 @@ pub enum RaidError {
         /// Error of the second one.
         error: IoError,
     },
+    /// A member has failed after a crash, before the parity was corrected.
+    #[error(
+        "{member} has failed ({error}) after a crash, before the parity was corrected; connect it again, and open the store \
+         again: then nothing is lost. If it is lost for good, --degraded opens the store without it: its blocks beside \
+         those that were being written at the crash, also old ones, may be lost then"
+    )]
+    Unrecovered {
+        /// Its name.
+        member: String,
+        /// Its error.
+        error: IoError,
+    },
     /// A stripe cannot be reconstructed.
     #[error(
         "stripe {row} cannot be reconstructed: {member} at byte {offset} ({error}), and another member \
@@ -192,7 +204,7 @@ impl RaidError {
     /// The error of an operation that fails for this reason.
     pub fn io_error(&self) -> IoError {
         match self {
-            Self::Lost { .. } => ARRAY_LOST,
+            Self::Lost { .. } | Self::Unrecovered { .. } => ARRAY_LOST,
             Self::Unreadable { error, .. }
             | Self::RebuildRefused { error, .. }
             | Self::RebuildFailed { error, .. }
@@ -286,7 +298,7 @@ pub struct ArrayStatus {
     pub members: Vec<MemberStatus>,
     /// Counters.
     pub stats: RaidStats,
-    /// Set once more members have failed than the array can do without ([`RaidError::Lost`]).
+    /// Set once more members have failed than the array can do without ([`RaidError::Lost`], [`RaidError::Unrecovered`]).
     pub lost: Option<RaidError>,
 }
 

@@ -105,6 +105,7 @@ impl World {
             records: records.then(|| self.devices[given.len()].clone()),
             record_always,
             read_only: false,
+            accept_loss: false,
         };
         let (rt, kept) = (self.rt.clone(), Rc::new(self.kept.clone()));
         let pool = BufPool::new(1 << 20);

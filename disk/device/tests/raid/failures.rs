@@ -532,6 +532,7 @@ fn a_state_that_cannot_be_saved_fails_the_write() {
         records: None,
         record_always: false,
         read_only: false,
+        accept_loss: false,
     };
     let (rt, pool) = (world.rt.clone(), tonearm_base::BufPool::new(0));
     world.rt.block_on(async move {

@@ -470,6 +470,7 @@ fn no_save_is_under_way_when_a_replacement_takes_its_place() {
         records: None,
         record_always: false,
         read_only: false,
+        accept_loss: false,
     };
     let (members, spare, pool) = (
         world.members(3),

@@ -27,7 +27,8 @@ pub struct Candidate {
 pub enum ArrayAccess {
     /// Nothing is written.
     Read,
-    /// Writing. An array that was not closed in order opens only with every member that had data then.
+    /// Writing. An array that was not closed in order opens only with every member that had data then, and only if none of
+    /// them fails before the parity is corrected.
     Write,
     /// Writing, also without such a member. Blocks of that member in stripes that were being written are lost.
     WriteDegraded,
@@ -381,6 +382,7 @@ impl Found {
             records: Some(Rc::new(Section::new(primary.device.clone(), records))),
             read_only: access == ArrayAccess::Read,
             record_always: false,
+            accept_loss: access == ArrayAccess::WriteDegraded,
         };
         let missing = descriptor.missing.map(|missing| Missing {
             member: usize::from(missing.member),

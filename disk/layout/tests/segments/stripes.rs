@@ -54,6 +54,7 @@ fn updates(segment_bytes: u32) -> (u64, u64) {
             records: None,
             record_always: false,
             read_only: false,
+            accept_loss: false,
         };
         let (devices, state) = (devices.collect(), Raid5State::default());
         let array = Raid5::open(&own, &pool, devices, options, state, Rc::new(Unkept)).await;

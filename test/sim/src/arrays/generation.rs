@@ -121,7 +121,7 @@ impl Live {
         let open = match open.await {
             Ok(open) => open,
             // After a crash an array does not open without a member that had data.
-            Err(_) if !plan.clean && !self.pulled.failed().is_empty() => {
+            Err(error) if !plan.clean && self.names_a_failed_drive(&error.to_string()) => {
                 self.meet(Met::Refused);
                 return Ok(());
             }
@@ -274,16 +274,18 @@ impl Live {
             (_, Some(failure)) => failure.clone(),
             (_, None) => error.to_string(),
         };
-        let failed = self.pulled.failed();
-        match failed
-            .iter()
-            .any(|drive| text.contains(&format!("disk.{drive}")))
-        {
+        match self.names_a_failed_drive(&text) {
             true => Ok(()),
             false => Err(format!(
                 "{what} fails with an error that names no failed member: {text}"
             )),
         }
+    }
+
+    fn names_a_failed_drive(&self, text: &str) -> bool {
+        let failed = self.pulled.failed();
+        let names = |drive: &usize| text.contains(&format!("disk.{drive}"));
+        failed.iter().any(names)
     }
 }
 

@@ -86,6 +86,7 @@ impl Store {
             records: Some(raw(self.plan.members + 1)),
             record_always: self.plan.record_always,
             read_only: false,
+            accept_loss: false,
         };
         let members = (1..=self.plan.members)
             .map(|index| Some(raw(index)))

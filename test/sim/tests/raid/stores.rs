@@ -378,6 +378,62 @@ fn a_crashed_store_does_not_open_without_a_member_that_refuses_writes() {
     assert_eq!(left.states()[1], MemberState::Missing);
 }
 
+/// A member fails in an opening after a crash. Before the parity is corrected, the opening is refused, because the blocks of
+/// that member in stripes that were being written could not be computed. After that, the store goes on without it. With all
+/// drives there again, everything is there in both cases.
+#[test]
+fn a_member_that_fails_while_a_crashed_store_is_recovered_costs_nothing() {
+    let (mut refused, mut degraded) = (0, 0);
+    for seed in 30..36 {
+        let store = OVERWRITE.create();
+        let running = Running::of(&store, seed);
+        let oracle = Rc::new(RefCell::new(Oracle::default()));
+        let (rt, own, model) = (running.rt.clone(), store.clone(), oracle.clone());
+        running.rt.block_on(async move {
+            let open = open(&own, &rt, &[], restless()).await.unwrap();
+            workload(rt, open.engine, model, true, seed).await.unwrap();
+        });
+        let crashed = store.with(running.world.crash().images(seed));
+        running.rt.shut_down();
+        let opened = |pulled: usize, at: u64| {
+            let running = Running::of(&crashed, seed);
+            let requests = pull(&running.world, pulled, at);
+            let (rt, own) = (running.rt.clone(), crashed.clone());
+            let opened = running
+                .rt
+                .block_on(async move { open(&own, &rt, &[], restless()).await.map(drop) });
+            let left = crashed.with(running.world.crash().images(at));
+            running.rt.shut_down();
+            (opened, requests, left)
+        };
+        let (whole, requests, _) = opened(1, u64::MAX);
+        assert_eq!(whole, Ok(()));
+        for at in 0..requests.all.get() {
+            let pulled = 1 + at as usize % store.shape.members;
+            let (ended, requests, left) = opened(pulled, at);
+            let missing = left.states().contains(&MemberState::Missing);
+            match ended {
+                Ok(()) => degraded += u64::from(missing),
+                Err(error) => {
+                    refused += 1;
+                    assert!(!missing, "seed {seed}, {pulled} pulled at {at}: {error}");
+                    assert!(error.contains(&format!("disk.{pulled}")), "{error}");
+                }
+            }
+            assert!(!missing || requests.failed.get() > 0);
+            let (found, _) = read_all(&left, seed, &[])
+                .unwrap_or_else(|error| panic!("seed {seed}, {pulled} pulled at {at}: {error}"));
+            let settled = oracle.borrow().clone().settle(crate::blocks::FIRST, &found);
+            settled.map_err(|violation| violation.0).unwrap();
+        }
+    }
+    println!("{refused} openings refused, {degraded} degraded");
+    assert!(
+        refused > 50 && degraded > 5,
+        "{refused} refused, {degraded} degraded"
+    );
+}
+
 /// A member fails when the array tells its members that it is in use. The power is cut before they are told that this
 /// member is missing. It lacks nothing then, so with all members there the store opens.
 #[test]
