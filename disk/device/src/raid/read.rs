@@ -5,8 +5,9 @@ use super::geometry::Part;
 use super::io::{Place, copy_to, read_places};
 use super::state::{ARRAY_LOST, RaidError, is_of_medium, is_refusal};
 use super::xor::xor_into;
-use crate::device::DeviceIo;
+use crate::device::{Device, DeviceIo};
 use std::ops::Range;
+use std::rc::Rc;
 use tonearm_base::Buf;
 use tonearm_rt::{Data, IoError, Op};
 
@@ -180,6 +181,12 @@ impl Array {
                 _ => own = Some(device),
             }
         }
+        let is_suspect = self.health.borrow().suspect_anywhere;
+        if let Some(device) = own.as_ref().filter(|_| is_suspect && !self.read_only)
+            && let Some(bytes) = self.read_suspect(device, member, offset, len).await?
+        {
+            return Ok(bytes);
+        }
         let bytes = self.compute_cell(row, member, range.clone()).await?;
         self.count(|stats| stats.reconstructed += 1);
         // In a suspect stripe the computed data may be wrong, so it is not written.
@@ -193,6 +200,39 @@ impl Array {
             }
         }
         Ok(bytes)
+    }
+
+    /// Reads again what `member` could not read after a crash, before the parity is corrected. What is computed may be wrong
+    /// then, and parity that is made of it, too, so nothing but an unreadable sector is computed: `None`. A member that
+    /// answers no read has failed.
+    async fn read_suspect(
+        &self,
+        device: &Rc<dyn Device>,
+        member: usize,
+        offset: u64,
+        len: usize,
+    ) -> Result<Option<Buf>, Failed> {
+        let failed = |error| Failed {
+            member,
+            offset,
+            error,
+        };
+        if len as u64 > SECTOR_BYTES.max(u64::from(self.block_size)) {
+            // The caller divides it.
+            return Err(failed(IoError::EIO));
+        }
+        match self.is_bad_place(member, offset, len as u64).await {
+            Ok(true) => Ok(None),
+            Ok(false) => {
+                let again = device.read(offset, self.pool.alloc(len)).await;
+                again.map(Some).map_err(failed)
+            }
+            Err(error) => {
+                self.mark_failed(member, error);
+                self.check_lost().map_err(failed)?;
+                Ok(None)
+            }
+        }
     }
 
     /// The XOR of `range` of all units of `row` but that of `member`.
