@@ -46,6 +46,9 @@ pub fn clock(rt: &Rt, now_ms: u64) -> impl Fn() -> u64 + 'static {
 /// The archive is continued behind one of so many cuts.
 const CONTINUE_EVERY: u64 = 4;
 
+/// Of so many halves of a request to a bad bucket one fails, and so a quarter of its requests.
+const FAULTS_MANY: u32 = 7;
+
 /// A store with a log of so many tracks.
 pub fn shape(layout: Layout, tracks: u64) -> Shape {
     Shape {
@@ -178,9 +181,10 @@ async fn live(
     *state.borrow_mut() = own;
     let engine = disk.engine().clone();
     let source = EngineSource::new(&engine, &rt, clock(&rt, opened_ms(opening)));
+    let faults = [0, FAULTS_MANY, 20][random.next_u32() as usize % 3];
     let bucket = SimBucket {
         random: RefCell::new(ChaCha8Rng::seed_from_u64(opening.seed)),
-        faults: [0, 7, 20][random.next_u32() as usize % 3],
+        faults,
         delay: [DELAY, DELAY, 10 * DELAY][random.next_u32() as usize % 3],
         keys: SimKeys {
             encrypts: random.next_u32().is_multiple_of(3),
@@ -216,7 +220,12 @@ async fn live(
     if opening.in_order {
         disk.flush().await.map_err(|error| error.to_string())?;
         source.end();
-        archiver.await.map_err(|error| error.to_string())?;
+        let ended = archiver.await;
+        if matches!(ended, Err(ArchiveError::Unfinished { .. })) && faults == FAULTS_MANY {
+            // The requests that find the end of the chain failed ten times in a row. The next opening archives the rest.
+            return disk.close().await.map_err(|error| error.to_string());
+        }
+        ended.map_err(|error| error.to_string())?;
         let (archived, last) = (engine.archived(), engine.marks().appended);
         // Without a base nothing is called archived.
         let has_base = engine.archive().is_some_and(|info| info.restorable);
