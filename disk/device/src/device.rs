@@ -30,9 +30,6 @@ pub struct Interrupted {
     pub zeroed: Vec<Range<u64>>,
 }
 
-/// A recovery in progress: [`Redundancy::recover`].
-pub type Recovering = Pin<Box<dyn Future<Output = Result<(), IoError>>>>;
-
 /// Gets the number of parts done, and of all.
 pub type OnProgress = Box<dyn FnMut(u64, u64)>;
 
@@ -96,7 +93,7 @@ pub trait Redundancy {
 
     /// Corrects the parity where the crash before this session may have interrupted writes, and trusts it from
     /// then on. The caller knows that no write outside of `interrupted` was interrupted.
-    fn recover(&self, interrupted: Interrupted) -> Recovering;
+    fn recover(&self, interrupted: Interrupted) -> Working<()>;
 
     /// Ends the use of the array: the next opening knows that parity and data agree. No write may be under way or
     /// follow.

@@ -12,8 +12,8 @@ mod raw;
 mod section;
 
 pub use device::{
-    Device, DeviceIo, Filter, Interrupted, IsRight, Known, Mended, OnProgress, Recovering,
-    Redundancy, Working, at_once, span,
+    Device, DeviceIo, Filter, Interrupted, IsRight, Known, Mended, OnProgress, Redundancy, Working,
+    at_once, span,
 };
 pub use fence::FlushFence;
 pub use pace::{ByteRate, Pace};

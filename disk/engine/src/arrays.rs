@@ -14,8 +14,8 @@
 //!    place while the array is in use. Nothing on it is overwritten before the failure of its predecessor is saved, and
 //!    no save is under way when the identities change.
 //! 4. An array that was not closed in order is not opened for writing without a member that had data then, unless the
-//!    caller accepts the loss of blocks ([`ArrayAccess::WriteDegraded`]). The failure of such a member is not saved before
-//!    the parity is corrected.
+//!    caller accepts the loss of blocks ([`ArrayAccess::WriteDegraded`]). Else the failure of such a member is not saved
+//!    before the parity is corrected.
 
 mod create;
 mod keeper;
@@ -30,8 +30,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use tonearm_device::raid::{ArrayStatus, MemberState, Raid0, Raid5, RaidError, RebuildRate};
 use tonearm_device::{
-    Device, DeviceIo, Interrupted, Known, Mended, OnProgress, Recovering, Redundancy, Section,
-    Working,
+    Device, DeviceIo, Interrupted, Known, Mended, OnProgress, Redundancy, Section, Working,
 };
 use tonearm_format::{ArrayDescriptor, ArrayMember, HEADER_AREA_BYTES, PATH_MAX, Uuid};
 use tonearm_rt::{Data, Op};
@@ -141,7 +140,15 @@ impl StoreArray {
         cleared.map_err(|error| refuse(format!("its header area cannot be written: {error}")))?;
         if let MemberState::Rebuilding { .. } = array.member_states()[missing.member] {
             // The replacement that is being rebuilt is itself replaced.
-            array.fail(missing.member).await?;
+            let failed = array.fail(missing.member).await;
+            failed.map_err(|error| match error {
+                RaidError::Unrecovered { .. } => refuse(
+                    "after a crash the replacement that is being rebuilt is needed until the store has been opened; serve \
+                     it once, or give --degraded"
+                        .into(),
+                ),
+                error => error,
+            })?;
         }
         let member = MemberDevice {
             path: device.name().to_string(),
@@ -213,7 +220,7 @@ impl Redundancy for StoreArray {
         }
     }
 
-    fn recover(&self, interrupted: Interrupted) -> Recovering {
+    fn recover(&self, interrupted: Interrupted) -> Working<()> {
         match &self.0.kind {
             Kind::Raid0(_) => Box::pin(std::future::ready(Ok(()))),
             Kind::Raid5(array) => array.recover(interrupted),

@@ -133,7 +133,7 @@ pub enum EngineError {
         /// The member.
         member: String,
         /// The cause.
-        error: IoError,
+        error: RaidError,
     },
     /// The descriptor of the store's array is gone.
     #[error(

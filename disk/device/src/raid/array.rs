@@ -9,8 +9,8 @@
 //! 4. After an unclean start parity may differ from the data. No parity is computed from such parity: every update of
 //!    a stripe reads the data that it leaves unchanged, until [`Redundancy::recover`] or [`Raid5::resync`] has
 //!    corrected the parity. Until then no member may fail ([`RaidError::Unrecovered`]), and nothing but an unreadable
-//!    sector is computed from parity. In a degraded stripe the parity cannot be compared. It is right by the parity
-//!    records (`records.rs`), or the writer's log rewrites the data of the stripe.
+//!    sector is computed from parity, except where nothing is written at all. In a degraded stripe the parity cannot be
+//!    compared. It is right by the parity records (`records.rs`), or the writer's log rewrites the data of the stripe.
 
 use super::geometry::Stripes;
 use super::io::min_size;

@@ -80,8 +80,12 @@ impl Raid5 {
             if self.is_doubtful(row) {
                 continue;
             }
+            // No unit is computed from the wrong parity and written.
+            self.health.borrow_mut().suspect.insert(row..row + 1);
             let fixed = self.fix_parity(row, 0..self.stripes.unit, Unreadable::Fails);
-            match fixed.await {
+            let fixed = fixed.await;
+            self.health.borrow_mut().suspect.remove(row..row + 1);
+            match fixed {
                 Ok(fixed) => mended.stripes += u64::from(fixed),
                 Err(_) => mended.wrong += 1,
             }

@@ -4,7 +4,7 @@ use super::cut::{Payload, Source, slices_of};
 use super::geometry::Stripes;
 use super::io::{Place, Transfer, min_size, read_places, run};
 use super::state::RaidError;
-use crate::device::{Device, DeviceIo, Interrupted, Recovering, Redundancy, allows, at_once, span};
+use crate::device::{Device, DeviceIo, Interrupted, Redundancy, Working, allows, at_once, span};
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::BufPool;
@@ -191,7 +191,7 @@ impl Redundancy for Raid0 {
         self.arrays().any(|(_, array)| array.is_suspect())
     }
 
-    fn recover(&self, interrupted: Interrupted) -> Recovering {
+    fn recover(&self, interrupted: Interrupted) -> Working<()> {
         let changed = self.cut(&interrupted.changed);
         let zeroed = self.cut(&interrupted.zeroed);
         let mut ranges: Vec<Interrupted> = changed
@@ -199,7 +199,7 @@ impl Redundancy for Raid0 {
             .zip(zeroed)
             .map(|(changed, zeroed)| Interrupted { changed, zeroed })
             .collect();
-        let under_way: Vec<Recovering> = self
+        let under_way: Vec<Working<()>> = self
             .arrays()
             .map(|(index, array)| array.recover(std::mem::take(&mut ranges[index])))
             .collect();

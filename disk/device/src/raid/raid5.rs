@@ -3,8 +3,7 @@
 use super::array::Raid5;
 use super::cut::{Payload, Source, slices_of};
 use crate::device::{
-    Device, DeviceIo, Interrupted, Known, Mended, Recovering, Redundancy, Working, allows, at_once,
-    span,
+    Device, DeviceIo, Interrupted, Known, Mended, Redundancy, Working, allows, at_once, span,
 };
 use std::ops::Range;
 use tonearm_rt::{Data, IoError, Op};
@@ -66,7 +65,7 @@ impl Redundancy for Raid5 {
         Some(self.stripes().row_bytes())
     }
 
-    fn recover(&self, interrupted: Interrupted) -> Recovering {
+    fn recover(&self, interrupted: Interrupted) -> Working<()> {
         Box::pin(self.rt.spawn(self.clone().recover_from(interrupted)))
     }
 

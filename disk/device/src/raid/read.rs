@@ -181,7 +181,7 @@ impl Array {
                 _ => own = Some(device),
             }
         }
-        let is_suspect = self.health.borrow().suspect_anywhere;
+        let is_suspect = self.is_suspect_row(row);
         if let Some(device) = own.as_ref().filter(|_| is_suspect && !self.read_only)
             && let Some(bytes) = self.read_suspect(device, member, offset, len).await?
         {
@@ -202,9 +202,9 @@ impl Array {
         Ok(bytes)
     }
 
-    /// Reads again what `member` could not read after a crash, before the parity is corrected. What is computed may be wrong
-    /// then, and parity that is made of it, too, so nothing but an unreadable sector is computed: `None`. A member that
-    /// answers no read has failed.
+    /// Reads again what `member` could not read of a stripe whose parity may be wrong. What is computed may be wrong then, and
+    /// parity that is made of it would count as corrected, so nothing but an unreadable sector is computed: `None`. A
+    /// member that answers no read has failed.
     async fn read_suspect(
         &self,
         device: &Rc<dyn Device>,

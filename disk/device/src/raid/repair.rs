@@ -97,6 +97,10 @@ impl Raid5 {
         let _note = self.unguarded();
         let mut wrong = 0;
         for (row, compared) in self.wrong_rows(rows).await {
+            if compared && repair {
+                // The caller trusts the rows again.
+                self.health.borrow_mut().suspect.insert(row..row + 1);
+            }
             let is_wrong = match (repair, compared) {
                 (true, _) => {
                     let unit = 0..self.stripes.unit;
@@ -158,11 +162,12 @@ impl Raid5 {
 
     /// Corrects parity where writes were interrupted. Whole stripes that the caller zeroes again stay suspect until then;
     /// all others are trusted from now on.
-    pub(super) async fn recover_from(self, interrupted: Interrupted) -> Result<(), IoError> {
+    pub(super) async fn recover_from(self, interrupted: Interrupted) -> Result<(), RaidError> {
         if !self.is_suspect() {
             return Ok(());
         }
-        self.begin_write().await?;
+        let begun = self.begin_write().await;
+        begun.map_err(|error| self.error(error))?;
         let (suspect, work) = self.uncertain(interrupted);
         // The first error. The others would tell the same of other stripes.
         let failed: Rc<RefCell<Option<RaidError>>> = Rc::default();
@@ -186,11 +191,12 @@ impl Raid5 {
         }
         let _all_ended = at_once.acquire(REPAIRS_MAX).await;
         if let Some(error) = failed.take() {
-            return Err(error.io_error());
+            return Err(error);
         }
         self.trust_all_but(suspect);
         // The corrections are durable before the caller forgets the crash.
-        self.flush().await
+        let flushed = self.flush().await;
+        flushed.map_err(|error| self.error(error))
     }
 
     /// The stripes whose parity is compared: whole ones in steps, and of the others the smallest range of a stripe unit

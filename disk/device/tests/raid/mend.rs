@@ -1,12 +1,14 @@
 //! Rotten content: what a member returns without an error, and is wrong.
 
 use crate::common::{CLEAN, UNIT, World, bad_sector, bytes, pattern, read, without};
+use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::raid::Raid5;
 use tonearm_device::{Device, Known, Mended, Redundancy};
-use tonearm_rt::Data;
+use tonearm_rt::{Data, Op};
+use tonearm_world::filters::Access;
 
 const PIECE: u64 = 4096;
 const ROWS: u64 = 8;
@@ -89,6 +91,42 @@ fn one_rotten_unit_is_mended_by_one_write() {
             assert_right(&array, &device).await;
         }
     });
+}
+
+/// While wrong parity is made right, some reads of a member fail. Its units are right, and stay as they are: nothing that is
+/// computed from the wrong parity is written.
+#[test]
+fn wrong_parity_spoils_no_unit_that_cannot_be_read_for_a_moment() {
+    for (mends, first, count) in (1..8).flat_map(|first| {
+        let counts = (1..4).flat_map(move |count| [(true, first, count), (false, first, count)]);
+        counts.collect::<Vec<_>>()
+    }) {
+        let (world, array) = world();
+        let own = world.clone();
+        world.rt.block_on(async move {
+            let device = filled(&array).await;
+            let stripe = 0..array.stripes().row_bytes();
+            flip(&own, 3, 500, 0x10).await;
+            let reads = Cell::new(0);
+            let fails = move |access: &Access| {
+                reads.set(reads.get() + u64::from(access.op == Op::Read));
+                access.op == Op::Read && (first..first + count).contains(&reads.get())
+            };
+            own.plans[1].on(fails, crate::failures::EIO);
+            match mends {
+                true => drop(array.mend(pieces(&stripe), stripe).await.unwrap()),
+                false => drop(array.resync(|_, _| {}).await.unwrap()),
+            }
+            own.plans[1].clear();
+            for piece in 0..device.size_bytes() / PIECE {
+                let found = read(&device, piece * PIECE, PIECE as usize).await;
+                assert!(
+                    found[..] == pattern(PIECE as usize, piece)[..],
+                    "{count} reads from the {first}. on, mends: {mends}, piece {piece}"
+                );
+            }
+        });
+    }
 }
 
 /// Nothing is written: neither content that is not right, nor the parity of a stripe with content that is wrong.
