@@ -12,14 +12,13 @@ use crate::ordered::Ordered;
 use crate::pinned::Pinned;
 use crate::recovery::{Progress, Recovery, RecoveryReport};
 use crate::redundancy::Footprint;
-use crate::shared::Shared;
+use crate::shared::{Shared, array_of};
 use crate::superblocks::{self, MemberDevice};
 use crate::write_back::WriteBack;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn};
 use tonearm_device::Device;
-use tonearm_device::raid::RaidError;
 use tonearm_format::State as StoreState;
 use tonearm_layout::layouts::{self, HomeOptions};
 use tonearm_rt::{Boxed, Notify, Rt, Semaphore};
@@ -42,16 +41,10 @@ impl Engine {
         // On the heap, and once for all callers: it is large.
         let opening: Boxed<'_, _> = Box::pin(open(rt, pool, members, options, &mut progress));
         let opened = opening.await;
-        opened.map_err(|error| lost_array(&devices).map_or(error, EngineError::Raid))
+        // An operation on a lost array ends with an error that names no member.
+        let lost = || array_of(&devices).and_then(|array| array.lost);
+        opened.map_err(|error| lost().map_or(error, EngineError::Raid))
     }
-}
-
-/// Why an array among `devices` is lost. The operations that fail then end with an error that names no member.
-fn lost_array(devices: &[Rc<dyn Device>]) -> Option<RaidError> {
-    let arrays = devices.iter().filter_map(|device| device.redundancy());
-    arrays
-        .filter_map(|array| array.status())
-        .find_map(|status| status.lost)
 }
 
 async fn open(

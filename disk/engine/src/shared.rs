@@ -86,8 +86,7 @@ impl Shared {
 
     /// The array that has the home blocks.
     pub fn array(&self) -> Option<ArrayStatus> {
-        let mut arrays = self.members.iter().filter_map(|m| m.redundancy());
-        arrays.find_map(|array| array.status())
+        array_of(&self.members)
     }
 
     /// Makes the store read-only. The first failure stays the reason.
@@ -115,4 +114,10 @@ impl Shared {
         self.work.notify();
         self.access.changed.notify();
     }
+}
+
+/// The array among the members of a store.
+pub(crate) fn array_of(members: &[Rc<dyn Device>]) -> Option<ArrayStatus> {
+    let mut arrays = members.iter().filter_map(|member| member.redundancy());
+    arrays.find_map(|array| array.status())
 }

@@ -222,7 +222,8 @@ async fn live(
         source.end();
         let ended = archiver.await;
         if matches!(ended, Err(ArchiveError::Unfinished { .. })) && faults == FAULTS_MANY {
-            // The requests that find the end of the chain failed ten times in a row. The next opening archives the rest.
+            // Finding the end of the chain takes three requests, and can fail ten times in a row. The next opening archives
+            // the rest.
             return disk.close().await.map_err(|error| error.to_string());
         }
         ended.map_err(|error| error.to_string())?;

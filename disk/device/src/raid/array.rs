@@ -466,11 +466,8 @@ impl Array {
         }
         let mut health = self.health.borrow_mut();
         health.failures[member].get_or_insert(error);
-        let had_data = match health.state.missing {
-            Some(missing) if missing.member == member => missing.rebuilt_rows > 0,
-            Some(_) => false,
-            None => true,
-        };
+        let missing = health.state.missing;
+        let had_data = missing.is_none_or(|it| it.member == member && it.rebuilt_rows > 0);
         if health.suspect_anywhere && had_data && !self.accept_loss {
             let member = self.member_name(member);
             let lost = RaidError::Unrecovered { member, error };

@@ -80,7 +80,7 @@ impl Raid5 {
             if self.is_doubtful(row) {
                 continue;
             }
-            // No unit is computed from the wrong parity and written.
+            // What is computed from wrong parity is wrong, and is not written to a suspect stripe.
             self.health.borrow_mut().suspect.insert(row..row + 1);
             let fixed = self.fix_parity(row, 0..self.stripes.unit, Unreadable::Fails);
             let fixed = fixed.await;

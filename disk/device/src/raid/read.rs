@@ -114,6 +114,11 @@ pub(super) struct Failed {
 }
 
 impl Array {
+    /// Least bytes of a read of a member.
+    fn least_bytes(&self) -> u64 {
+        SECTOR_BYTES.max(u64::from(self.block_size))
+    }
+
     /// The error for a stripe that cannot be computed.
     pub(super) fn unreadable(&self, failed: Failed) -> RaidError {
         match self.health.borrow().lost.clone() {
@@ -137,7 +142,7 @@ impl Array {
         range: Range<u64>,
         unreadable: Unreadable,
     ) -> Result<Buf, Failed> {
-        let least = SECTOR_BYTES.max(u64::from(self.block_size));
+        let least = self.least_bytes();
         let mut whole: Option<Buf> = None;
         let mut parts = vec![range.clone()];
         while let Some(part) = parts.pop() {
@@ -217,7 +222,7 @@ impl Array {
             offset,
             error,
         };
-        if len as u64 > SECTOR_BYTES.max(u64::from(self.block_size)) {
+        if len as u64 > self.least_bytes() {
             // The caller divides it.
             return Err(failed(IoError::EIO));
         }
@@ -332,7 +337,7 @@ impl Array {
             return Err(error);
         }
         let end = self.stripes.rows * self.stripes.unit;
-        let least = SECTOR_BYTES.max(u64::from(self.block_size));
+        let least = self.least_bytes();
         let mut answers = false;
         for far in [end / 2, end / 3] {
             let other = (offset + far) % end / least * least;

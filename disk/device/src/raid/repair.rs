@@ -98,7 +98,8 @@ impl Raid5 {
         let mut wrong = 0;
         for (row, compared) in self.wrong_rows(rows).await {
             if compared && repair {
-                // The caller trusts the rows again.
+                // What is computed from wrong parity is wrong, and is not written to a suspect stripe. The caller trusts
+                // the rows again.
                 self.health.borrow_mut().suspect.insert(row..row + 1);
             }
             let is_wrong = match (repair, compared) {
