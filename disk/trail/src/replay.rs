@@ -5,23 +5,29 @@
 //! the paper, would end at the first hole of a ragged tail, and the records before the hole would not be found
 //! (docs/decisions/0003-forward-replay.md).
 //!
-//! If the search meets a track that cannot be read, all tracks are read instead: the youngest record of the epoch
-//! names a valid log start, wherever the record lies. The decision table then decides whether the unreadable
-//! track matters, as for an unreadable track that the search has not met.
+//! If the search meets a track that cannot be read, all tracks are read, and the search is repeated on what they hold.
+//! A search that needs no track of those that are still unreadable has its usual result. Otherwise the youngest record
+//! of the readable tracks names the log start, and two rules ensure that no unreadable track holds a younger record,
+//! which would name a later log start. A replay from a log start that is too early would write old versions of blocks
+//! home, and a later recovery would not write the new ones.
+//! - A track that could not be read then counts as unreadable until the end of the replay, even if a later read works.
+//! - The whole prefix is read before its first commit is returned. The opening is refused if an unreadable track is
+//!   met, or if one lies where records that were never flushed may be.
 
 mod history;
+mod youngest;
 
 pub(crate) use history::DurableEnd;
 pub use history::{History, HistoryError};
+use youngest::{Youngest, find_youngest};
 
 use crate::decide::{Case, Finding, Join, Sight, decide};
 use crate::error::TrailError;
 use crate::geometry::LogGeometry;
 use crate::pack::RecordPlace;
 use crate::scan::{FoundRecord, scan_track};
-use crate::search::Search;
 use crate::unflushed_tracks_max;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool, Lsn, RecordSeq};
 use tonearm_device::{Device, DeviceIo};
@@ -131,6 +137,12 @@ pub struct Replay {
     ahead: VecDeque<(u64, DeviceIo)>,
     /// Tracks that are read before they are needed.
     read_ahead: usize,
+    /// Tracks that count as unreadable, whatever a read returns.
+    unreadable: BTreeSet<u64>,
+    /// Why no commit may be returned.
+    refused: Option<TrailError>,
+    /// A track of `unreadable` that may hold records after the end of the prefix.
+    hidden: Option<u64>,
     current: Track,
     next: Option<Track>,
     expected: RecordSeq,
@@ -164,7 +176,10 @@ impl Replay {
         lenient: bool,
     ) -> Self {
         let mut stats = ReplayStats::default();
-        let youngest = find_youngest(pool, &devices, &geometry, epoch, &before, &mut stats).await;
+        let Youngest {
+            record: youngest,
+            unreadable,
+        } = find_youngest(pool, &devices, &geometry, epoch, &before, &mut stats).await;
         let (mut start, mut expected) = (None, RecordSeq(before.log_start_seq.max(1)));
         if before.log_start_seq <= before.log_end_seq {
             start = Some(before.log_start_sector);
@@ -181,13 +196,36 @@ impl Replay {
         let last_track =
             youngest.map_or(first_track, |record| geometry.track_of(record.place.sector));
         let tracks = geometry.tracks;
-        let begin = start.map_or(Begin::Empty, |sector| Begin::At(sector, expected));
-        let mut replay = Self::at(pool, devices, geometry, epoch, before, begin);
-        (replay.expected, replay.lenient, replay.stats) = (expected, lenient, stats);
-        replay.tracks_expected = (last_track + tracks - first_track) % tracks + 1;
-        replay.fill_ahead(first_track);
-        replay.current = replay.read_next().await;
+        let begin = || start.map_or(Begin::Empty, |sector| Begin::At(sector, expected));
+        let new = || {
+            let (devices, geometry) = (devices.clone(), geometry.clone());
+            let mut replay = Self::at(pool, devices, geometry, epoch, before, begin());
+            (replay.expected, replay.lenient, replay.stats) = (expected, lenient, stats);
+            replay.tracks_expected = (last_track + tracks - first_track) % tracks + 1;
+            replay.unreadable = unreadable.clone();
+            replay
+        };
+        let mut refused = None;
+        if !unreadable.is_empty() && !lenient {
+            let mut rehearsal = new();
+            rehearsal.begin().await;
+            refused = rehearsal.run_to_end().await.err();
+        }
+        let mut replay = new();
+        replay.begin().await;
+        replay.refused = refused;
         replay
+    }
+
+    async fn run_to_end(&mut self) -> Result<(), TrailError> {
+        while self.next().await?.is_some() {}
+        Ok(())
+    }
+
+    /// Reads the first track.
+    async fn begin(&mut self) {
+        self.fill_ahead(self.first_track);
+        self.current = self.read_next().await;
     }
 
     /// A replay that begins at `begin` and has read nothing yet.
@@ -215,11 +253,10 @@ impl Replay {
             lenient: false,
             ahead: VecDeque::new(),
             read_ahead: READ_AHEAD,
-            current: Track {
-                index: first_track,
-                bytes: None,
-                found: Vec::new(),
-            },
+            unreadable: BTreeSet::new(),
+            refused: None,
+            hidden: None,
+            current: Track::unreadable(first_track),
             next: None,
             expected,
             link,
@@ -243,6 +280,9 @@ impl Replay {
     /// # Errors
     /// When the log is damaged: a record that must have been durable is missing.
     pub async fn next(&mut self) -> Result<Option<RecoveredCommit>, TrailError> {
+        if let Some(error) = &self.refused {
+            return Err(error.clone());
+        }
         loop {
             if let Some(commit) = self.ready.pop_front() {
                 self.stats.commits += 1;
@@ -335,8 +375,8 @@ impl Replay {
                 self.accept(record, blocks);
             }
             case @ (Case::End | Case::RaggedTail) => {
-                if self.last.is_none() {
-                    self.find_last_released().await;
+                if self.last.is_none() && !self.find_last_released().await && !self.lenient {
+                    return Err(self.damaged(Case::Unreadable));
                 }
                 self.end = Some(case);
             }
@@ -355,14 +395,17 @@ impl Replay {
     /// lost with the tail. All before it is at home, and the numbers of records and commits go on behind it.
     ///
     /// That record is there. Its track is used again only when a durable record names a later log start, and then the
-    /// record at the log start is durable, too.
-    async fn find_last_released(&mut self) {
+    /// record at the log start is durable, too. False when its track cannot be read: new commits would get the numbers
+    /// of commits that are at home.
+    async fn find_last_released(&mut self) -> bool {
         if self.expected.0 <= self.before.log_end_seq + 1 {
-            return;
+            return true;
         }
         let tracks = self.geometry.tracks;
+        let mut is_readable = true;
         for index in [self.first_track, (self.first_track + tracks - 1) % tracks] {
             let track = read_track(&self.pool, &self.devices, &self.geometry, index).await;
+            is_readable &= track.bytes.is_some();
             let mut found = track.found.into_iter();
             let released = |record: &FoundRecord| {
                 record.header.epoch == self.epoch && record.header.seq + 1 == self.expected
@@ -374,9 +417,10 @@ impl Replay {
                 };
                 self.last_lsn = self.last_lsn.max(last);
                 self.last = Some((record.place, self.epoch));
-                return;
+                return true;
             }
         }
+        is_readable
     }
 
     async fn finding(&mut self, record: Option<&FoundRecord>, whole: bool) -> Finding {
@@ -392,10 +436,10 @@ impl Replay {
         }
         let unreadable = self.current.bytes.is_none()
             || self.next.as_ref().is_some_and(|next| next.bytes.is_none());
-        if unreadable {
+        (finding.followed, finding.proven) = self.look_behind().await;
+        if unreadable || self.hidden.is_some() {
             finding.sight = Sight::Unreadable;
         }
-        (finding.followed, finding.proven) = self.look_behind().await;
         finding
     }
 
@@ -506,8 +550,8 @@ impl Replay {
             .cloned()
     }
 
-    /// Whether later records of this epoch lie behind the hole, and whether one of them proves that the missing
-    /// record was durable.
+    /// Whether later records of this epoch lie after the hole, and whether one of them proves that the missing record
+    /// was durable.
     async fn look_behind(&mut self) -> (bool, bool) {
         let (epoch, expected) = (self.epoch, self.expected);
         let (mut followed, mut proven, mut discarded) = (false, false, 0);
@@ -526,6 +570,9 @@ impl Replay {
         // These are all tracks that can have been written since the last flush, and the track of that flush.
         for _ in 0..unflushed_tracks_max(self.geometry.tracks) {
             let track = self.read_next().await;
+            if self.unreadable.contains(&track.index) {
+                self.hidden = Some(track.index);
+            }
             look(&track);
         }
         self.stats.discarded = discarded;
@@ -573,13 +620,17 @@ impl Replay {
         let proof = match case {
             Case::DamagedBeforeTail => "the superblock says that it was durable".to_string(),
             Case::DamagedProven => "a later record says that it was durable".to_string(),
-            Case::Unreadable => "its place cannot be read, so it may have been durable".to_string(),
+            Case::Unreadable => "its place cannot be read, so it may have been durable \
+                 (the error may not last: open the store again first)"
+                .to_string(),
             _ => "it does not fit the record before it".to_string(),
         };
+        let hidden = self.hidden.filter(|_| case == Case::Unreadable);
+        let track = hidden.unwrap_or(self.current.index);
         TrailError::Damaged {
-            device: self.device_of(self.current.index).name().to_string(),
+            device: self.device_of(track).name().to_string(),
             seq: self.expected.0,
-            offset: self.geometry.track_start(self.current.index),
+            offset: self.geometry.track_start(track),
             proof,
         }
     }
@@ -612,11 +663,23 @@ impl Replay {
         let (index, io) = self.ahead.pop_front().expect("just filled");
         self.fill_ahead((index + 1) % self.geometry.tracks);
         self.stats.replay_tracks += 1;
-        Track::of(&self.geometry, index, io).await
+        let track = Track::of(&self.geometry, index, io).await;
+        match self.unreadable.contains(&index) {
+            true => Track::unreadable(index),
+            false => track,
+        }
     }
 }
 
 impl Track {
+    fn unreadable(index: u64) -> Self {
+        Self {
+            index,
+            bytes: None,
+            found: Vec::new(),
+        }
+    }
+
     /// The track with index `index` once `io` has read it.
     async fn of(geometry: &LogGeometry, index: u64, io: DeviceIo) -> Self {
         let (result, data) = io.await;
@@ -649,46 +712,4 @@ fn start_read(
 ) -> DeviceIo {
     let data = Data::whole(pool.alloc(geometry.track_bytes(track)));
     devices[geometry.member_of(track)].io(Op::Read, geometry.track_start(track), 0, data)
-}
-
-/// The youngest record of `epoch`, or another one that names a valid log start.
-async fn find_youngest(
-    pool: &BufPool,
-    devices: &[Rc<dyn Device>],
-    geometry: &LogGeometry,
-    epoch: u64,
-    before: &LogState,
-    stats: &mut ReplayStats,
-) -> Option<FoundRecord> {
-    let own = |record: &FoundRecord| {
-        record.header.epoch == epoch && record.header.seq.0 > before.log_end_seq
-    };
-    let youngest_on = |track: Track| {
-        let found = track.found.into_iter().filter(own);
-        found.max_by_key(|record| record.header.seq)
-    };
-    let younger = |one: Option<FoundRecord>, other: Option<FoundRecord>| {
-        let both = one.into_iter().chain(other);
-        both.max_by_key(|record| record.header.seq)
-    };
-    let mut search = Search::new(geometry.tracks, before.start_track);
-    let mut last: Option<FoundRecord> = None;
-    while let Some(index) = search.probe() {
-        stats.search_tracks += 1;
-        let track = read_track(pool, devices, geometry, index).await;
-        if track.bytes.is_none() {
-            let mut last = None;
-            for index in 0..geometry.tracks {
-                stats.search_tracks += 1;
-                let track = read_track(pool, devices, geometry, index).await;
-                last = younger(last, youngest_on(track));
-            }
-            return last;
-        }
-        let youngest = youngest_on(track);
-        search.feed(youngest.as_ref().map(|record| record.header.seq));
-        last = younger(last, youngest);
-    }
-    // The search ends on the track with the highest key that it has met.
-    search.result().and(last)
 }

@@ -1,13 +1,13 @@
 //! Logs with unreadable tracks, and with records that a faulty or hostile program has written.
 
 use super::log_test::{append, geometry, start, world, write};
-use crate::{Case, FlushCause, GivenUp, LogGeometry, Replay, TrailError};
+use crate::{Case, FlushCause, GivenUp, LogGeometry, Replay, TrailError, unflushed_tracks_max};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, RecordSeq};
 use tonearm_device::{Device, RawDevice};
 use tonearm_format::{LogState, RecordHeader, SECTOR};
 use tonearm_rt::{DeviceId, IoError, Op, Rt};
-use tonearm_world::filters::{Effect, Fault, FaultPlan};
+use tonearm_world::filters::{Access, Effect, Fault, FaultPlan};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// A log of `commits` commits of one block each, all durable, of which none is released.
@@ -41,6 +41,18 @@ type Found = Result<(Vec<u64>, Case, Option<GivenUp>), TrailError>;
 
 /// The commits that a replay finds where the tracks `bad` cannot be read.
 fn replayed(image: &DiskImage, geometry: &LogGeometry, bad: &[u64], lenient: bool) -> Found {
+    replayed_with_errors(image, geometry, bad, u64::MAX, lenient).1
+}
+
+/// The same where only the first `errors` reads of these tracks fail. The first commit that the replay has returned,
+/// also if it ended with an error, and its result.
+fn replayed_with_errors(
+    image: &DiskImage,
+    geometry: &LogGeometry,
+    bad: &[u64],
+    errors: u64,
+    lenient: bool,
+) -> (Option<u64>, Found) {
     let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
     let rt = Rt::new(world.driver());
     let (rt2, shape) = (rt.clone(), geometry.clone());
@@ -51,21 +63,97 @@ fn replayed(image: &DiskImage, geometry: &LogGeometry, bad: &[u64], lenient: boo
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
         let plan = FaultPlan::new();
-        plan.on(
-            move |access| access.op == Op::Read && bad.iter().any(|place| access.touches(*place)),
-            Effect::Fail(IoError::EIO),
-        );
+        let mut failed = 0;
+        let fails = move |access: &Access| {
+            let is_bad = access.op == Op::Read && bad.iter().any(|place| access.touches(*place));
+            failed += u64::from(is_bad);
+            is_bad && failed <= errors
+        };
+        plan.on(fails, Effect::Fail(IoError::EIO));
         let raw = RawDevice::new(&rt2, DeviceId(0), u64::MAX, 512, "log");
         let device: Rc<dyn Device> = Rc::new(Fault::new(Rc::new(raw), &plan));
         let state = LogState::default();
         let mut replay = Replay::start(&pool, vec![device], shape, 1, state, lenient).await;
         let mut commits = Vec::new();
-        while let Some(commit) = replay.next().await? {
-            commits.push(commit.lsn.0);
+        loop {
+            match replay.next().await {
+                Ok(Some(commit)) => commits.push(commit.lsn.0),
+                Ok(None) => break,
+                Err(error) => return (commits.first().copied(), Err(error)),
+            }
         }
         let tail = replay.into_tail();
-        Ok((commits, tail.case, tail.given_up))
+        let first = commits.first().copied();
+        (first, Ok((commits, tail.case, tail.given_up)))
     })
+}
+
+/// A recovery writes home what it replays. A later one that begins at another log start does not write the same blocks.
+/// So no error, however long it lasts, may make a replay begin earlier or later than one without errors.
+#[test]
+fn read_errors_do_not_change_the_log_start() {
+    let geometry = geometry(16, 16);
+    let (mut whole_logs, mut refused) = (0, 0);
+    for commits in [27, 200, 260] {
+        let image = logged_and_kept(&geometry, commits, 20);
+        let (whole, ..) = replayed(&image, &geometry, &[], false).unwrap();
+        let first = whole.first().copied();
+        for (bad, width) in (0..16).flat_map(|bad| [(bad, 1), (bad, 3), (bad, 12)]) {
+            let tracks = Vec::from_iter((bad..bad + width).map(|track| track % 16));
+            for errors in [1, 2, 6, 12, 16, 24] {
+                let (begun, found) =
+                    replayed_with_errors(&image, &geometry, &tracks, errors, false);
+                assert!(
+                    begun.is_none() || begun == first,
+                    "{commits} commits, {errors} errors on {tracks:?}: {begun:?}, not {first:?}"
+                );
+                match found {
+                    Ok((found, case, _)) => {
+                        assert_eq!((&found, case), (&whole, Case::End), "{tracks:?}");
+                        whole_logs += 1;
+                    }
+                    Err(error) => {
+                        assert!(matches!(error, TrailError::Damaged { .. }), "{error}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+    }
+    assert!(whole_logs > 200 && refused > 50, "{whole_logs} {refused}");
+}
+
+/// A torn tail hides its last track from the search, and that track names a later log start. A recovery that was cut
+/// may have begun at the earlier one, so an error must not make the next one begin at the later one.
+#[test]
+fn read_errors_do_not_reveal_the_torn_tail() {
+    let geometry = geometry(16, 16);
+    let image = logged_and_kept(&geometry, 109, 20);
+    // 7 records on each track. Those on the last track, 15, were not durable, and the one before it is torn.
+    let image = crafted(&image, &geometry, |header| {
+        if header.seq > RecordSeq(105) {
+            header.durable_seq = RecordSeq(98);
+        }
+    });
+    let mut torn = image.clone();
+    torn.zero(geometry.track_start(14), geometry.track_bytes(14) as u64);
+    let (commits, case, _) = replayed(&torn, &geometry, &[], false).unwrap();
+    assert_eq!((commits.last(), case), (Some(&98), Case::RaggedTail));
+    let (begins_later, ..) = replayed(&image, &geometry, &[], false).unwrap();
+    assert!(
+        commits[0] < begins_later[0],
+        "{} {}",
+        commits[0],
+        begins_later[0]
+    );
+    let mut met = 0;
+    for bad in 0..16 {
+        let (begun, found) = replayed_with_errors(&torn, &geometry, &[bad], 1, false);
+        let expected = begun.is_none() || begun == Some(commits[0]);
+        assert!(expected, "an error on track {bad}: {begun:?}");
+        met += u64::from(found.is_ok());
+    }
+    assert!(met > 10, "{met}");
 }
 
 #[test]
@@ -76,10 +164,22 @@ fn an_unreadable_track_without_live_records_changes_nothing() {
     for bad in 5..16 {
         for lenient in [false, true] {
             let found = replayed(&image, &geometry, &[bad], lenient);
-            let whole = (Vec::from_iter(1..=27), Case::End, None);
-            assert_eq!(found, Ok(whole), "track {bad}, lenient {lenient}");
+            match found {
+                Err(error) => assert!(!lenient && is_hidden(&geometry, bad, 3), "{error}"),
+                Ok((commits, case, given_up)) => {
+                    assert_eq!(commits, Vec::from_iter(1..=27), "track {bad}");
+                    let lost = given_up.map_or(0, |given_up| given_up.commits());
+                    assert!(case == Case::End || lenient && lost == 0, "track {bad}");
+                }
+            }
         }
     }
+}
+
+/// True when track `bad` may hold records that were written after the last flush of a log that ends on track `end`. If
+/// the search needs such a track, it may hold a record that names a later log start.
+fn is_hidden(geometry: &LogGeometry, bad: u64, end: u64) -> bool {
+    (bad + geometry.tracks - end - 1) % geometry.tracks <= unflushed_tracks_max(geometry.tracks)
 }
 
 /// The log has wrapped: younger records lie where the epoch began, and the youngest one names the log start.
@@ -95,9 +195,11 @@ fn an_unreadable_track_that_is_free_again_hides_no_commit() {
         // 7 records on each track, from track 0 on. The track behind the tail may hold what comes next.
         let track = |lsn: u64| (lsn - 1) / 7;
         for bad in track(commits) + 2..track(first) + 16 {
-            let found = replayed(&image, &geometry, &[bad % 16], false);
             let whole = (whole.clone(), Case::End, None);
-            assert_eq!(found, Ok(whole), "{commits} commits, track {}", bad % 16);
+            match replayed(&image, &geometry, &[bad % 16], false) {
+                Err(error) => assert!(is_hidden(&geometry, bad, track(commits)), "{error}"),
+                found => assert_eq!(found, Ok(whole), "{commits} commits, track {}", bad % 16),
+            }
         }
     }
 }
