@@ -6,10 +6,9 @@
 //! (docs/decisions/0003-forward-replay.md).
 //!
 //! If the search meets a track that cannot be read, all tracks are read, and the search is repeated on what they hold.
-//! A search that needs no track of those that are still unreadable has its usual result. Otherwise the youngest record
-//! of the readable tracks names the log start, and two rules ensure that no unreadable track holds a younger record,
-//! which would name a later log start. A replay from a log start that is too early would write old versions of blocks
-//! home, and a later recovery would not write the new ones.
+//! So all recoveries of a log begin at the same log start. That matters: a recovery may be cut while it writes home, and
+//! one that begins elsewhere does not write the same blocks. If the search needs tracks that are still unreadable, two
+//! rules ensure that none of them holds a younger record, which would name another log start:
 //! - A track that could not be read then counts as unreadable until the end of the replay, even if a later read works.
 //! - The whole prefix is read before its first commit is returned. The opening is refused if an unreadable track is
 //!   met, or if one lies where records that were never flushed may be.

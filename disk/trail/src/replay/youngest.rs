@@ -6,7 +6,7 @@ use crate::scan::FoundRecord;
 use crate::search::Search;
 use std::collections::BTreeSet;
 use std::rc::Rc;
-use tonearm_base::BufPool;
+use tonearm_base::{BufPool, RecordSeq};
 use tonearm_device::Device;
 use tonearm_format::LogState;
 
@@ -18,8 +18,8 @@ pub(super) struct Youngest {
     pub unreadable: BTreeSet<u64>,
 }
 
-/// Searches the log. If a track cannot be read, reads all tracks and searches in what they hold, so that an error that
-/// does not last changes nothing.
+/// Searches the log. If a track cannot be read, reads all tracks and searches in what they hold: so the result is the one
+/// without errors, also where a torn tail hides its last tracks from the search.
 pub(super) async fn find_youngest(
     pool: &BufPool,
     devices: &[Rc<dyn Device>],
@@ -41,6 +41,7 @@ pub(super) async fn find_youngest(
     let new = || Search::new(geometry.tracks, before.start_track);
     let (mut search, mut last) = (new(), None);
     let mut all: Vec<Option<Option<FoundRecord>>> = Vec::new();
+    let mut unreadable = BTreeSet::new();
     while let Some(index) = search.probe() {
         let track = match all.get(index as usize) {
             Some(track) => track.clone(),
@@ -58,19 +59,30 @@ pub(super) async fn find_youngest(
                 (search, last) = (new(), None);
             }
             None => {
-                let unreadable = (0..).zip(&all).filter(|(_, track)| track.is_none());
-                return Youngest {
-                    unreadable: unreadable.map(|(index, _)| index).collect(),
-                    record: all.into_iter().flatten().fold(None, younger),
-                };
+                let tracks = (0..).zip(&all).filter(|(_, track)| track.is_none());
+                unreadable = tracks.map(|(index, _)| index).collect();
+                search.feed(key_between(&all, index as usize));
             }
         }
     }
     Youngest {
         // The search ends on the track with the highest key that it has met.
         record: search.result().and(last),
-        unreadable: BTreeSet::new(),
+        unreadable,
     }
+}
+
+/// The key of an unreadable track, as far as its neighbours show it: keys grow along the log. A track between the
+/// youngest record and the oldest one counts as free.
+fn key_between(all: &[Option<Option<FoundRecord>>], index: usize) -> Option<RecordSeq> {
+    let keys = all.iter().enumerate().filter_map(|(at, track)| {
+        let youngest = track.as_ref()?;
+        Some((at, youngest.as_ref().map(|record| record.header.seq)))
+    });
+    let (before, after): (Vec<_>, Vec<_>) = keys.partition(|(at, _)| *at < index);
+    let previous = before.last().or(after.last())?.1;
+    let next = after.first().or(before.first())?.1;
+    (next > previous).then(|| previous.unwrap_or(RecordSeq(0)))
 }
 
 fn younger(one: Option<FoundRecord>, other: Option<FoundRecord>) -> Option<FoundRecord> {
