@@ -1,13 +1,15 @@
-//! Openings and ends that are interrupted by a power cut, also after the end of a process that has flushed nothing.
+//! Openings and ends that are interrupted: by a power cut, or by the end of the process and then a power cut.
 
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{Open, SEGMENTS, bytes, commit, drive, run, store, trims, writes, zeroes};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::rc::Rc;
-use tonearm_base::BufPool;
+use std::task::Poll;
+use tonearm_base::{BufPool, Nanos};
 use tonearm_engine::{Engine, EngineError, HomeParams, OpenOptions, Scrub};
-use tonearm_rt::Rt;
+use tonearm_rt::{Op, Rt};
 use tonearm_world::{Crash, DiskImage, SimOptions, SimWorld};
 
 /// Content of the first blocks of [`crashed`].
@@ -34,20 +36,29 @@ fn crashed(home: HomeParams) -> Vec<DiskImage> {
     world.crash().images(1)
 }
 
-/// Opens the store of `world`, and closes it.
-fn opened_and_closed(world: &SimWorld, options: OpenOptions) -> Result<(), EngineError> {
-    let rt = Rt::new(world.driver());
+/// Opens the store of `world`, and closes it; `None` when `ends` says that the process ends before that.
+async fn opened_and_closed(
+    world: &SimWorld,
+    rt: Rt,
+    options: OpenOptions,
+    ends: impl Fn() -> bool,
+) -> Option<Result<(), EngineError>> {
     let sizes: Vec<u64> = world.images().iter().map(|disk| disk.size).collect();
-    let own = rt.clone();
-    let result = rt.block_on(async move {
+    let mut work = Box::pin(async move {
         let members = sizes.into_iter().enumerate();
-        let members = members.map(|(index, bytes)| drive(&own, index, bytes));
+        let members = members.map(|(index, bytes)| drive(&rt, index, bytes));
         let pool = BufPool::new(1 << 20);
-        let engine = Engine::open(&own, &pool, members.collect(), options, |_| {}).await?;
+        let engine = Engine::open(&rt, &pool, members.collect(), options, |_| {}).await?;
         engine.close().await
     });
-    rt.shut_down();
-    result
+    poll_fn(|context| {
+        let done = work.as_mut().poll(context).map(Some);
+        match ends() {
+            true => Poll::Ready(None),
+            false => done,
+        }
+    })
+    .await
 }
 
 /// The crash states of an opening and its end in `world`.
@@ -55,7 +66,11 @@ fn cuts(world: &SimWorld, options: OpenOptions) -> Vec<Crash> {
     let found: Rc<RefCell<Vec<Crash>>> = Rc::default();
     let seen = found.clone();
     world.on_io(move |_, crash| seen.borrow_mut().push(crash.clone()));
-    opened_and_closed(world, options).unwrap();
+    let rt = Rt::new(world.driver());
+    let (own, drives) = (rt.clone(), world.clone());
+    let done = rt.block_on(async move { opened_and_closed(&drives, own, options, || false).await });
+    done.unwrap().unwrap();
+    rt.shut_down();
     world.clear_hook();
     found.borrow_mut().push(world.crash());
     found.take()
@@ -97,6 +112,49 @@ fn an_opening_or_an_end_that_is_cut_anywhere_loses_nothing() {
             for seed in 0..3 {
                 let images = crash.images(seed + 10 * cut as u64);
                 look(&images, &format!("cut {cut}, image {seed}"));
+            }
+        }
+    }
+}
+
+/// A process opens a store or closes it, and ends right behind one of its writes: what it has written is in the drives' caches. The
+/// next process reads all of that, and then the power fails.
+#[test]
+fn an_opening_after_a_killed_process_that_is_cut_anywhere_loses_nothing() {
+    for (image, options) in ways().step_by(2) {
+        for nth in (1..).step_by(3) {
+            let world = SimWorld::new(SimOptions::default(), image.clone());
+            let writes = Rc::new(Cell::new(0));
+            let noted = writes.clone();
+            world.set_fault(move |request| {
+                noted.set(noted.get() + u64::from(request.op == Op::Write));
+                None
+            });
+            let rt = Rt::new(world.driver());
+            let (own, drives, count) = (rt.clone(), world.clone(), writes.clone());
+            let options_too = options.clone();
+            let done = rt.block_on(async move {
+                let ends = || count.get() >= nth;
+                let done = opened_and_closed(&drives, own.clone(), options_too, ends).await;
+                // The drives end what they were given.
+                own.sleep(Nanos::from_millis(5)).await;
+                done
+            });
+            rt.shut_down();
+            world.clear_fault();
+            if done.is_some() {
+                assert!(nth > 12, "{nth} writes");
+                break;
+            }
+            let crashes = cuts(&world, options.clone());
+            for (cut, crash) in crashes.iter().enumerate().step_by(7) {
+                for seed in 0..3 {
+                    let images = crash.images(seed + 10 * cut as u64);
+                    look(
+                        &images,
+                        &format!("killed at write {nth}, cut {cut}, image {seed}"),
+                    );
+                }
             }
         }
     }
