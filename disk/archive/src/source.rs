@@ -133,10 +133,15 @@ impl Portion {
     pub(crate) fn join(&mut self, more: &Portion) {
         (self.last, self.digest, self.unix_ms) = (more.last, more.digest, more.unix_ms);
         self.spares_table &= more.spares_table;
-        self.inexact = match (self.inexact, more.inexact) {
-            (Some((from, _)), Some((_, until))) => Some((from, until)),
-            (one, other) => one.or(other),
-        };
+        self.inexact = joined(self.inexact, more.inexact);
+    }
+}
+
+/// The states that cannot be had of commits and of those that follow them.
+fn joined(earlier: Option<(Lsn, Lsn)>, later: Option<(Lsn, Lsn)>) -> Option<(Lsn, Lsn)> {
+    match (earlier, later) {
+        (Some((from, _)), Some((_, until))) => Some((from, until)),
+        (one, other) => one.or(other),
     }
 }
 
@@ -381,9 +386,8 @@ impl State {
         let mut unix_ms = (self.clock)();
         for commit in commits {
             let lsn = commit.lsn;
-            if let Some(until) = self.write(commit, &mut writer, &mut unix_ms).await? {
-                inexact = Some((inexact.map_or(lsn, |(from, _)| from), until));
-            }
+            let until = self.write(commit, &mut writer, &mut unix_ms).await?;
+            inexact = joined(inexact, until.map(|until| (lsn, until)));
         }
         if let Some((_, until)) = inexact {
             // What was read has content of these commits. A power cut must not take them back once it is archived.
@@ -510,3 +514,7 @@ fn digest_of(commit: &RecoveredCommit) -> u32 {
     writer.commit(commit.lsn);
     writer.last_digest()
 }
+
+#[cfg(test)]
+#[path = "source_test.rs"]
+mod source_test;

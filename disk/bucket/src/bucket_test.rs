@@ -34,3 +34,14 @@ fn addresses_that_cannot_be_used_are_told() {
         assert!(error.contains(part), "{url}: {error}");
     }
 }
+
+/// The library syncs a new object and its folder only when it is told to. A power cut of the machine with the folder must not take
+/// back what is called archived. No test can cut that power, so this one looks at what the library was told.
+#[test]
+fn objects_in_a_folder_are_synced() {
+    let folder = std::env::temp_dir();
+    let folder = url::Url::from_directory_path(folder).unwrap();
+    let bucket = RealBucket::open(folder.as_str(), false).unwrap();
+    let told = format!("{:?}", bucket.store);
+    assert!(told.contains("fsync: true"), "{told}");
+}

@@ -207,7 +207,6 @@ impl Volume {
         let admission = self.engine.admit(2, EXTENTS_MAX as u64).await?;
         let check = || self.check_write(offset, len);
         check()?;
-        let (first, end) = self.inner_blocks(offset, len);
         let (touched, stop) = (offset / block..(offset + len).div_ceil(block), offset + len);
         let zeroes = |from: u64, to: u64| {
             let buf = self.pool.alloc_zeroed(((to - from) * block) as usize);
@@ -215,20 +214,28 @@ impl Volume {
             let written = (start - from * block) as usize..(stop - from * block) as usize;
             self.span(from, buf, written)
         };
-        let mut spans = Vec::new();
-        if first >= end {
-            // There is no whole block, but one or two partial ones.
-            spans.push(zeroes(touched.start, touched.end));
-        } else {
-            if offset < first * block {
-                spans.push(zeroes(first - 1, first));
-            }
-            if stop > end * block {
-                spans.push(zeroes(end, end + 1));
-            }
-        }
         let mut changes = Vec::new();
-        self.push_spans(&mut changes, spans, check).await?;
+        let (first, end) = loop {
+            let (first, end) = self.inner_blocks(offset, len);
+            let mut spans = Vec::new();
+            if first >= end {
+                // There is no whole block, but one or two partial ones.
+                spans.push(zeroes(touched.start, touched.end));
+            } else {
+                if offset < first * block {
+                    spans.push(zeroes(first - 1, first));
+                }
+                if stop > end * block {
+                    spans.push(zeroes(end, end + 1));
+                }
+            }
+            self.push_spans(&mut changes, spans, check).await?;
+            // The last block is whole no more if others have made the volume longer meanwhile.
+            if self.inner_blocks(offset, len) == (first, end) {
+                break (first, end);
+            }
+            changes.clear();
+        };
         if first < end {
             let runs = self.runs(first, end - first);
             changes.extend(runs.iter().map(|run| match keep_space {

@@ -24,12 +24,11 @@ impl Engine {
         let last = self.0.trail.appended();
         // What the last checkpoint has committed itself changes nothing at home.
         if last > self.0.checkpointed.get() {
-            self.0.write_back.begin_checkpoint();
-            let done = self.retire_by(last).await;
-            self.0.write_back.end_checkpoint();
-            if let Some(made) = done? {
+            let under_way = self.0.write_back.begin_checkpoint();
+            if let Some(made) = self.retire_by(last).await? {
                 self.0.checkpointed.set(made);
             }
+            drop(under_way);
         }
         Counters::add(&self.0.counters.checkpoints, 1);
         Ok(last)

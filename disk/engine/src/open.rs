@@ -124,6 +124,9 @@ async fn open(
         superblock.state = StoreState::Open;
         superblock.log = log;
         let flush = options.write_cache == WriteCache::Volatile;
+        if flush {
+            superblocks::settle(&devices).await?;
+        }
         superblocks::store(pool, &devices, &superblock, flush).await?;
     }
     let start = TrailStart {

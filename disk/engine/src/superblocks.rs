@@ -124,6 +124,24 @@ pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperbl
     }
 }
 
+/// Makes durable what an earlier process has left in the caches of `members`. It may have ended between the writes of an update and
+/// their flush. The opening has read that update and builds on it: if a power cut took it back, the members would be of different
+/// moments, or the only whole copy of one would be the one that is written now.
+///
+/// # Errors
+/// When a member cannot be flushed.
+pub async fn settle(members: &[Rc<dyn Device>]) -> Result<(), EngineError> {
+    for device in members {
+        let flushed = device.flush().await;
+        flushed.map_err(|error| EngineError::Superblock {
+            member: device.name().to_string(),
+            what: "flushing",
+            error,
+        })?;
+    }
+    Ok(())
+}
+
 /// Writes `superblock` (with the right member index each) to all members and makes it durable.
 ///
 /// # Errors

@@ -49,9 +49,27 @@ pub(crate) struct WriteBack {
     throttle: Throttle,
     /// A round is under way.
     round: Cell<bool>,
+    /// Callers that wait for everything to be at home.
+    draining: Cell<u32>,
     /// Checkpoints under way.
     checkpoints: Cell<u32>,
     pub counters: Counters,
+}
+
+/// One of those that a number counts. It counts no more when it ends, also when its caller is dropped before.
+pub(crate) struct Counted<'a>(&'a Cell<u32>);
+
+impl<'a> Counted<'a> {
+    fn one_more(number: &'a Cell<u32>) -> Self {
+        number.set(number.get() + 1);
+        Self(number)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get() - 1);
+    }
 }
 
 #[derive(Default)]
@@ -72,6 +90,7 @@ impl WriteBack {
             schedule: RefCell::new(schedule),
             throttle: Throttle::default(),
             round: Cell::new(false),
+            draining: Cell::new(0),
             checkpoints: Cell::new(0),
             counters: Counters::default(),
         }
@@ -156,14 +175,9 @@ impl WriteBack {
         schedule.no_space || schedule.full.is_some()
     }
 
-    /// A checkpoint begins to wait for rounds.
-    pub fn begin_checkpoint(&self) {
-        self.checkpoints.set(self.checkpoints.get() + 1);
-    }
-
-    /// A checkpoint has ended.
-    pub fn end_checkpoint(&self) {
-        self.checkpoints.set(self.checkpoints.get() - 1);
+    /// A checkpoint waits for rounds while the result lives.
+    pub fn begin_checkpoint(&self) -> Counted<'_> {
+        Counted::one_more(&self.checkpoints)
     }
 
     /// True while a round is under way.
@@ -181,20 +195,15 @@ impl WriteBack {
     /// # Errors
     /// When the store fails meanwhile, or its home is full.
     pub async fn until(&self, done: impl Fn() -> bool) -> Result<(), EngineError> {
-        self.schedule.borrow_mut().draining += 1;
-        let result = loop {
-            if done() {
-                break Ok(());
-            }
-            if let Err(error) = self.shared.check_alive().and_then(|()| self.check_full()) {
-                break Err(error);
-            }
+        let _drains = Counted::one_more(&self.draining);
+        while !done() {
+            self.shared.check_alive()?;
+            self.check_full()?;
             let changed = self.shared.access.changed.wait();
             self.shared.work.notify();
             changed.await;
-        };
-        self.schedule.borrow_mut().draining -= 1;
-        result
+        }
+        Ok(())
     }
 
     async fn run(&self) {
@@ -227,7 +236,8 @@ impl WriteBack {
         let shared = &*self.shared;
         let schedule = self.schedule.borrow();
         let aged = schedule.lag(shared.rt.now()) >= shared.options.write_back_after;
-        schedule.reason(&shared.pinned.borrow(), self.is_pressed(), aged)
+        let pressed = self.draining.get() > 0 || self.is_pressed();
+        schedule.reason(&shared.pinned.borrow(), pressed, aged)
     }
 
     /// One round: a batch goes home, is durable there, and its tracks are free.
@@ -383,8 +393,6 @@ pub(crate) struct Schedule {
     since: Option<Nanos>,
     /// The last commit of zeroes, which may make space at home.
     last_zeroes: Lsn,
-    /// Callers that wait for everything to be at home.
-    pub draining: u32,
     /// The medium below is full: the round is tried again from time to time.
     pub no_space: bool,
     /// The home is full: only zeroes can help.
@@ -423,7 +431,7 @@ impl Schedule {
         if pinned.is_empty() {
             return None;
         }
-        if self.draining > 0 || pressed {
+        if pressed {
             return Some(Reason::Pressure);
         }
         aged.then_some(Reason::Age)

@@ -554,6 +554,10 @@ impl Replay {
     async fn look_behind(&mut self) -> (bool, bool) {
         let (epoch, expected) = (self.epoch, self.expected);
         let (mut followed, mut proven, mut discarded) = (false, false, 0);
+        // Nobody has looked at the next track yet when the record is there and only its payload is damaged.
+        if self.next.is_none() {
+            self.next = Some(self.read_next().await);
+        }
         let mut look = |track: &Track| {
             for record in &track.found {
                 if record.header.epoch == epoch && record.header.seq > expected {
@@ -566,7 +570,8 @@ impl Replay {
         if let Some(next) = &self.next {
             look(next);
         }
-        // These are all tracks that can have been written since the last flush, and the track of that flush.
+        // With the next track these are all that can have been written until a flush made the record durable, and the one that the
+        // first record after that flush may open.
         for _ in 0..unflushed_tracks_max(self.geometry.tracks) {
             let track = self.read_next().await;
             if self.unreadable.contains(&track.index) {

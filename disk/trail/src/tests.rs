@@ -1,5 +1,6 @@
 mod bound_test;
 mod decide_test;
+mod failing_test;
 mod geometry_test;
 mod group_commit_test;
 mod heads_test;

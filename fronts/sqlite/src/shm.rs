@@ -105,3 +105,7 @@ impl Shm {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "shm_test.rs"]
+mod shm_test;

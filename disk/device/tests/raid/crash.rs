@@ -18,27 +18,27 @@ use tonearm_rt::{Data, IoError, Op};
 use tonearm_world::filters::{Access, Effect};
 use tonearm_world::{Crash, DiskImage};
 
-const UNIT: u64 = 4096;
-const PIECE: u64 = 512;
+pub(crate) const UNIT: u64 = 4096;
+pub(crate) const PIECE: u64 = 512;
 const MEMBER: u64 = 16 * UNIT;
 
 /// What the test knows of the array's content: for each piece the seed of its durable content, and the content that it
 /// may have instead.
 #[derive(Clone, Default)]
-struct Log {
+pub(crate) struct Log {
     durable: BTreeMap<u64, u64>,
     /// Written or being written since the last flush. These writes are in the writer's log.
-    open: BTreeMap<u64, u64>,
+    pub open: BTreeMap<u64, u64>,
 }
 
-struct Cut {
-    crash: Crash,
-    log: Log,
-    state: Raid5State,
+pub(crate) struct Cut {
+    pub crash: Crash,
+    pub log: Log,
+    pub state: Raid5State,
 }
 
 /// Random writes and flushes on an array of `members`, in `state`; a cut at every change of a device.
-fn cuts(
+pub(crate) fn cuts(
     seed: u64,
     members: usize,
     images: Vec<DiskImage>,
@@ -121,7 +121,7 @@ fn cuts(
 }
 
 /// Opens what a cut left; `lost` is a member that died with the power.
-fn recover(
+pub(crate) fn recover(
     cut: &Cut,
     members: usize,
     seed: u64,
@@ -201,7 +201,7 @@ fn assert_nothing_lost(world: &World, array: Raid5, cut: &Cut) {
     });
 }
 
-fn blank(members: usize) -> Vec<DiskImage> {
+pub(crate) fn blank(members: usize) -> Vec<DiskImage> {
     let mut images = vec![DiskImage::new(MEMBER); members];
     images.push(DiskImage::new(8 * (UNIT + 4096)));
     images

@@ -6,6 +6,7 @@ mod common;
 mod conformance;
 mod cost;
 mod crash;
+mod durable;
 mod failures;
 mod mend;
 mod model;

@@ -275,6 +275,107 @@ fn a_plain_write_is_no_conflict_when_others_make_the_file_shorter_meanwhile() {
     });
 }
 
+/// Zeroes over whole blocks, of which some edge is a part of a block, beside each kind of writer of the rest of that block.
+#[test]
+fn zeroes_over_whole_blocks_keep_others_bytes_at_their_edges() {
+    for first in WRITERS {
+        for (start, end, others) in [
+            (B, 2 * B + 100, 2 * B + 2000),
+            (B - 100, 2 * B, 100),
+            (B + 1, 3 * B - 1, B),
+        ] {
+            for ahead in [0, 1, 3, 5, 8] {
+                let options = small_memory();
+                let sim = SimOptions::default();
+                with_rt(&store(8 << 20), options, sim, async move |rt, disk| {
+                    let file = cold_file(&disk, 4).await;
+                    let len = if others == B { 1 } else { 100 };
+                    let (mut a, in_a) = first.start(&disk, &file, others..others + len);
+                    let zeroed = file.clone();
+                    let mut b: Work = Box::pin(async move {
+                        zeroed.write_zeroes(start, end - start, false, false).await
+                    });
+                    let (mut left_a, mut left_b, mut turn) = (true, true, 0);
+                    while left_a || left_b {
+                        if left_b && let Some(done) = poll_once(&mut b).await {
+                            done.unwrap();
+                            left_b = false;
+                        }
+                        if left_a
+                            && turn >= ahead
+                            && let Some(done) = poll_once(&mut a).await
+                        {
+                            done.unwrap();
+                            left_a = false;
+                        }
+                        turn += 1;
+                        rt.sleep(Nanos::from_micros(20)).await;
+                    }
+                    let mut expected = vec![7; 4 * BLOCK];
+                    expected[start as usize..end as usize].fill(0);
+                    expected[others as usize..(others + len) as usize].fill(in_a);
+                    let found = read_all(&file).await;
+                    assert!(found == expected, "{first:?}, {start}, {ahead} turns later");
+                });
+            }
+        }
+    }
+}
+
+/// Zeroes up to the end of a file take its last block as a whole, as long as that is the end.
+#[test]
+fn zeroes_to_the_end_keep_what_others_append_meanwhile() {
+    for whole_start in [false, true] {
+        with(&store(8 << 20), OpenOptions::default(), async move |disk| {
+            let file = cold_file(&disk, 3).await;
+            disk.resize(&file, 2 * B + 100).await.unwrap();
+            disk.engine().drain().await.unwrap();
+            let start = if whole_start { B } else { 100 };
+            let zeroed = file.clone();
+            let len = 2 * B + 100 - start;
+            let mut zero: Work =
+                Box::pin(async move { zeroed.write_zeroes(start, len, false, false).await });
+            if poll_once(&mut zero).await.is_none() {
+                disk.resize(&file, 3 * B).await.unwrap();
+                volume_write(&file, 2 * B + 200, &[5; 50]).await.unwrap();
+                zero.await.unwrap();
+            } else {
+                assert!(whole_start, "it reads the rest of its first block");
+                disk.resize(&file, 3 * B).await.unwrap();
+                volume_write(&file, 2 * B + 200, &[5; 50]).await.unwrap();
+            }
+            let mut expected = vec![0; 3 * BLOCK];
+            expected[..start as usize].fill(7);
+            expected[2 * BLOCK + 200..2 * BLOCK + 250].fill(5);
+            assert!(read_all(&file).await == expected);
+        });
+    }
+}
+
+/// A unit makes a file shorter that others have made longer meanwhile: all that it cuts off is gone from the medium's space, too.
+#[test]
+fn what_a_unit_cuts_off_of_others_growth_is_zero_for_the_next_owner() {
+    with(&store(8 << 20), OpenOptions::default(), async |disk| {
+        let file = cold_file(&disk, 1).await;
+        let mut unit = disk.begin();
+        unit.resize(&file, 2 * B).await.unwrap();
+        disk.write(&file, B, &vec![9; 40 * BLOCK]).await.unwrap();
+        disk.engine().drain().await.unwrap();
+        unit.end().await.unwrap();
+        assert_eq!(file.size_bytes(), 2 * B);
+        let mut blocks = disk.size_bytes() / B;
+        while disk.resize_volume("main", blocks * B).await.is_err() {
+            blocks -= 1;
+        }
+        assert!(blocks > 1500, "{blocks}");
+        let found = read_all(&disk.volume("main").unwrap()).await;
+        assert!(
+            found.iter().all(|byte| *byte == 0),
+            "content of another file"
+        );
+    });
+}
+
 #[test]
 fn what_is_known_of_parts_of_blocks_has_a_bound() {
     with(&store(32 << 20), small_memory(), async |disk| {

@@ -276,3 +276,38 @@ fn a_group_without_any_valid_table_is_an_error_and_can_be_written() {
         [Piece::Zero(4096)]
     ));
 }
+
+/// A read of several runs of blocks, with holes between and over both members. Each request to the drives fails once, before or
+/// after it has been carried out.
+#[test]
+fn a_read_of_which_any_run_fails_is_an_error() {
+    let group = SMALL.group_blocks();
+    let blocks = [
+        0..3,
+        5..6,
+        9..12,
+        group..group + 2,
+        2 * group + 1..2 * group + 4,
+    ];
+    let store = Store::new(SMALL);
+    store.apply(&Batch::blocks(blocks.into_iter().flatten(), 1));
+    let (count, whole) = (2 * group + 8, store.read(0, 2 * group + 8).unwrap());
+    for effect in [Effect::Fail(IoError::EIO), Effect::FailAfter(IoError::EIO)] {
+        for number in 0.. {
+            let nth = store.faults.seen() + number;
+            store.faults.on(
+                move |access| access.number == nth && access.op == Op::Read,
+                effect,
+            );
+            let found = store.read(0, count);
+            let seen = store.faults.seen();
+            store.faults.clear();
+            if seen <= nth {
+                assert!(number > 4, "{number} runs");
+                assert!(found.unwrap() == whole);
+                break;
+            }
+            assert!(found.is_err(), "run {number}");
+        }
+    }
+}

@@ -256,3 +256,60 @@ fn a_damaged_copy_leads_to_no_place_of_another_block() {
         }
     }
 }
+
+/// Each write, and each flush, of a call fails once: among others each of the writes in place, of which more are started than may be
+/// under way together. The call reports it. A power cut then leaves all other blocks, and the call can be made again.
+#[test]
+fn a_call_that_fails_anywhere_reports_it_and_can_be_repeated() {
+    let all_in_place: [Option<crate::common::Cold>; 1] = [Some(|_| true)];
+    let (mut failed, mut longest) = (0, 0);
+    for given in GIVEN.into_iter().chain(all_in_place) {
+        for (op, error) in [
+            (Op::Write, IoError::EIO),
+            (Op::Write, IoError::ENOSPC),
+            (Op::Flush, IoError::EIO),
+        ] {
+            for nth in 0.. {
+                let mut store = Store::new(Shape {
+                    given,
+                    ..Shape::small(300)
+                });
+                store.write(&(0..100).collect::<Vec<_>>(), &[]);
+                let call = Call {
+                    blocks: (0..100).step_by(3).collect(),
+                    holes: vec![(70, 5)],
+                };
+                let (mut seen, hit) = (0, Rc::new(RefCell::new(false)));
+                let noted = hit.clone();
+                store.world.set_fault(move |request| {
+                    seen += u64::from(request.op == op);
+                    let now = request.op == op && seen == nth + 1;
+                    *noted.borrow_mut() |= now;
+                    now.then_some(error)
+                });
+                let result = store.try_write(&call.blocks, &call.holes);
+                store.world.clear_fault();
+                if !*hit.borrow() {
+                    assert_eq!(result, Ok(()));
+                    longest = longest.max(nth);
+                    break;
+                }
+                let case = format!("{op:?} {nth} fails with {error}");
+                assert!(result.is_err(), "{case}");
+                failed += 1;
+                let crash = store.world.crash();
+                for seed in 0..2 {
+                    call.check(&store, &crash, nth * 2 + seed, seed == 0 && nth % 8 == 0);
+                }
+                if op == Op::Write {
+                    store.replay(&call.blocks, &call.holes);
+                    store.compare();
+                }
+            }
+        }
+    }
+    assert!(
+        failed > 80 && longest > 30,
+        "{failed} failures, {longest} writes"
+    );
+}

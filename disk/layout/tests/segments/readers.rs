@@ -1,8 +1,11 @@
 //! Reads beside the writer: while it changes the block map, reads wait for pages of it from the medium.
 
 use crate::common::{Shape, Store};
+use std::cell::Cell;
+use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_layout::{Home, HomeBlock, ZeroRange};
+use tonearm_rt::{IoError, Op};
 use tonearm_world::{SimOptions, SimWorld};
 
 /// Blocks below a leaf of the block map.
@@ -83,5 +86,33 @@ fn a_read_beside_a_store_that_becomes_one_hole_leaves_no_old_page_in_memory() {
         };
         read_beside(&store, after, vec![all], Vec::new());
         store.compare();
+    }
+}
+
+/// Neighbours lie apart, so that a read of them is many runs. Each request to the drive fails once.
+#[test]
+fn a_read_of_which_any_run_fails_is_an_error() {
+    let mut store = Store::new(Shape::small(2 * LEAF));
+    for part in 0..3 {
+        let blocks: Vec<u64> = (0..60).filter(|block| block % 3 == part).collect();
+        store.write(&blocks, &[]);
+    }
+    let whole = store.read(0, 24).expect("read");
+    for nth in 1.. {
+        let (mut reads, seen) = (0, Rc::new(Cell::new(0)));
+        let noted = seen.clone();
+        store.world.set_fault(move |request| {
+            reads += u64::from(request.op == Op::Read);
+            noted.set(reads);
+            (request.op == Op::Read && reads == nth).then_some(IoError::EIO)
+        });
+        let found = store.read(0, 24);
+        store.world.clear_fault();
+        if seen.get() < nth {
+            assert!(nth > 20, "{nth} runs");
+            assert!(found.expect("read") == whole);
+            break;
+        }
+        assert!(found.is_err(), "run {nth} has failed");
     }
 }

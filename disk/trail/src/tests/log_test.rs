@@ -8,7 +8,7 @@ use std::task::{Context, Waker};
 use tonearm_base::{Buf, BufPool, Lsn, Nanos, Slice, crc32c};
 use tonearm_device::{Device, RawDevice};
 use tonearm_format::{EntryKind, LogState};
-use tonearm_rt::{DeviceId, Rt};
+use tonearm_rt::{DeviceId, IoError, Op, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const BLOCK: usize = 4096;
@@ -642,4 +642,44 @@ fn a_commit_is_written_before_it_is_durable() {
         assert!(ended.is_err() || trail.flushed() >= lsn);
         trail.stop();
     });
+}
+
+/// A log of several drives is durable when all of them have flushed. Which of them fails, and which flush ends last, makes no
+/// difference.
+#[test]
+fn a_flush_that_fails_on_any_drive_makes_no_commit_durable() {
+    for drive in 0..3 {
+        let mut geometry = geometry(18, 16);
+        geometry.members = vec![geometry.members[0].clone(); 3];
+        let size = OFFSET + geometry.bytes();
+        let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(size); 3]);
+        let rt = Rt::new(world.driver());
+        let own = rt.clone();
+        world.set_fault(move |request| {
+            let fails = request.op == Op::Flush && request.device == DeviceId(drive);
+            fails.then_some(IoError::EIO)
+        });
+        rt.block_on(async move {
+            let pool = BufPool::new(1 << 20);
+            let device = |index| {
+                let raw = RawDevice::new(&own, DeviceId(index), u64::MAX, 512, "log");
+                Rc::new(raw) as Rc<dyn Device>
+            };
+            let start = TrailStart {
+                epoch: 1,
+                ..TrailStart::default()
+            };
+            let devices = (0..3).map(device).collect();
+            let options = TrailOptions::default();
+            let trail = Trail::start(&own, &pool, devices, geometry, start, options);
+            // Written commits without a waiting caller: a flush makes them durable, not a write with FUA.
+            let lsn = append(&trail, vec![write(&pool, 1, 1, 1)]).await;
+            trail.wait_flushed(lsn).await.unwrap();
+            let ended = trail.sync_written().await;
+            assert!(ended.is_err(), "drive {drive}");
+            assert_eq!(trail.durable(), Lsn(0), "drive {drive}");
+            let waited = trail.wait_durable(lsn, FlushCause::Commit).await;
+            assert!(waited.is_err(), "drive {drive}");
+        });
+    }
 }

@@ -2,15 +2,16 @@
 //! leave.
 
 use super::log_test::{device, geometry};
-use crate::{Case, LogGeometry, Replay, TrailError};
+use crate::{Case, LogGeometry, Replay, TrailError, unflushed_tracks_max};
 use tonearm_base::{BufPool, Lsn, RecordSeq, crc32c};
 use tonearm_format::{Entry, EntryKind, LogState, RecordHeader, escape_payload};
 use tonearm_rt::Rt;
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const TRACK: u64 = 16;
+const TRACKS: u64 = 8;
 
-/// A log of 8 tracks.
+/// A log of [`TRACKS`] tracks.
 struct Log {
     geometry: LogGeometry,
     image: DiskImage,
@@ -41,7 +42,7 @@ fn record(epoch: u64, seq: u64, prev: (u64, u64), ranges: u64) -> RecordHeader {
 
 impl Log {
     fn new() -> Self {
-        let geometry = geometry(8, TRACK);
+        let geometry = geometry(TRACKS, TRACK);
         let image = DiskImage::new(geometry.byte_of(0) + geometry.bytes());
         Self { geometry, image }
     }
@@ -49,6 +50,29 @@ impl Log {
     fn put(&mut self, sector: u64, header: &RecordHeader) {
         let mut out = vec![0; self.geometry.sector];
         header.encode(&[], &mut out);
+        self.image.write(self.geometry.byte_of(sector), &out);
+    }
+
+    /// Puts a record with one block. A torn one has a block that does not match its checksum.
+    fn put_block(&mut self, sector: u64, header: &RecordHeader, torn: bool) {
+        let sectors = self.geometry.block_sectors();
+        let block = vec![7; self.geometry.block_size];
+        let mut payload = vec![0; block.len()];
+        let mut displaced = vec![0; sectors as usize];
+        escape_payload(&block, &mut payload, &mut displaced);
+        let crc = crc32c(&block) ^ u32::from(torn);
+        let header = RecordHeader {
+            payload_sectors: sectors as u32,
+            entries: vec![Entry {
+                block: 9,
+                kind: EntryKind::Data { crc },
+                last: true,
+            }],
+            ..header.clone()
+        };
+        let mut out = vec![0; self.geometry.sector];
+        header.encode(&displaced, &mut out);
+        out.extend_from_slice(&payload);
         self.image.write(self.geometry.byte_of(sector), &out);
     }
 
@@ -105,24 +129,47 @@ fn a_missing_record_that_the_superblock_calls_durable_is_damage() {
     assert_eq!(log.replayed(2, up_to(3, 2, 1)).unwrap(), all);
 }
 
+/// How a durable record may be damaged.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Damage {
+    /// Its header: nothing is found in its place.
+    Header,
+    /// Its payload: the header is found.
+    Payload,
+}
+
+/// The writer may be as many tracks beyond the last durable record as the log allows when a flush makes a record durable. The
+/// next record, the first one that says so, may open one track more.
 #[test]
-fn a_missing_record_that_a_later_one_calls_durable_is_damage() {
+fn a_damaged_record_that_a_later_one_calls_durable_is_damage() {
     let start = LogState {
         log_start_seq: 1,
         ..LogState::default()
     };
-    for (durable, is_damage) in [(0, false), (1, false), (2, true)] {
-        let mut log = Log::new();
-        log.put(0, &record(1, 1, (0, 0), 1));
-        let behind = RecordHeader {
-            durable_seq: RecordSeq(durable),
-            ..record(1, 3, (1, 1), 1)
-        };
-        log.put(2, &behind);
-        let result = log.replayed(1, start);
-        match is_damage {
-            true => assert_eq!(damaged(result), 2),
-            false => assert_eq!(result.unwrap(), (vec![(1, 1)], Case::RaggedTail)),
+    for damage in [Damage::Header, Damage::Payload] {
+        for track in 0..=unflushed_tracks_max(TRACKS) + 1 {
+            for (durable, is_damage) in [(0, false), (1, false), (2, true)] {
+                let mut log = Log::new();
+                log.put(0, &record(1, 1, (0, 0), 1));
+                if damage == Damage::Payload {
+                    log.put_block(1, &record(1, 2, (0, 1), 0), true);
+                }
+                let behind = RecordHeader {
+                    durable_seq: RecordSeq(durable),
+                    ..record(1, 3, (1, 1), 1)
+                };
+                log.put(4 + track * TRACK, &behind);
+                let result = log.replayed(1, start);
+                let case = (damage, track, durable);
+                match is_damage {
+                    true => assert_eq!(damaged(result), 2, "{case:?}"),
+                    false => assert_eq!(
+                        result.unwrap(),
+                        (vec![(1, 1)], Case::RaggedTail),
+                        "{case:?}"
+                    ),
+                }
+            }
         }
     }
 }
@@ -207,27 +254,7 @@ fn a_commit_that_was_cut_off_in_its_middle_leaves_nothing_in_the_next_one() {
 fn a_record_with_a_changed_block_is_torn() {
     for torn in [false, true] {
         let mut log = Log::new();
-        let (block, sectors) = (
-            vec![7; log.geometry.block_size],
-            log.geometry.block_sectors(),
-        );
-        let mut payload = vec![0; block.len()];
-        let mut displaced = vec![0; sectors as usize];
-        escape_payload(&block, &mut payload, &mut displaced);
-        let crc = crc32c(&block) ^ u32::from(torn);
-        let header = RecordHeader {
-            payload_sectors: sectors as u32,
-            entries: vec![Entry {
-                block: 9,
-                kind: EntryKind::Data { crc },
-                last: true,
-            }],
-            ..record(1, 1, (0, 0), 0)
-        };
-        let mut out = vec![0; log.geometry.sector];
-        header.encode(&displaced, &mut out);
-        out.extend_from_slice(&payload);
-        log.image.write(log.geometry.byte_of(0), &out);
+        log.put_block(0, &record(1, 1, (0, 0), 0), torn);
         let start = LogState {
             log_start_seq: 1,
             ..LogState::default()

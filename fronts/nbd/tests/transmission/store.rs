@@ -1,6 +1,7 @@
 //! The transmission phase over the real disk, on simulated devices: clients, crash, resize, deletion.
 
 use crate::common::pattern;
+use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::RawDevice;
@@ -11,7 +12,7 @@ use tonearm_format::Roles;
 use tonearm_nbd::proto::*;
 use tonearm_nbd::transmission::testing::{Streams, TestClient, client_of};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
-use tonearm_rt::{DeviceId, Rt};
+use tonearm_rt::{DeviceId, Op, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const SIZE: u64 = 16 << 20;
@@ -113,7 +114,18 @@ async fn call(
     len: u32,
     data: &[u8],
 ) -> Vec<u8> {
-    let request = client.request(command, 0, offset, len);
+    call_with(client, (command, 0), offset, len, data).await
+}
+
+/// As [`call`], with flags of the command.
+async fn call_with(
+    client: &mut TestClient,
+    (command, flags): (u16, u16),
+    offset: u64,
+    len: u32,
+    data: &[u8],
+) -> Vec<u8> {
+    let request = client.request(command, flags, offset, len);
     let answer = client.call(request, data).await.expect("answered");
     assert_eq!(answer.error, None, "{}", answer.message);
     answer.data
@@ -192,4 +204,90 @@ fn a_volume_may_be_resized_and_deleted_under_its_clients() {
         assert_eq!(other.answers().await, None);
     });
     store.rt.shut_down();
+}
+
+/// Each command that a client may call durable, as the last one before a power cut: whole blocks, and parts of blocks. It is there
+/// behind the cut, whatever the cache has lost.
+#[test]
+fn a_change_with_fua_survives_a_cut_right_behind_its_answer() {
+    for (offset, len) in [(8192, 12_288), (5000, 9000), (8292, 100)] {
+        for command in [
+            (CMD_WRITE, CMD_FLAG_FUA),
+            (CMD_TRIM, CMD_FLAG_FUA),
+            (CMD_WRITE_ZEROES, CMD_FLAG_FUA),
+            (CMD_WRITE_ZEROES, CMD_FLAG_FUA | CMD_FLAG_NO_HOLE),
+            (CMD_WRITE_ZEROES, CMD_FLAG_FUA | CMD_FLAG_FAST_ZERO),
+        ] {
+            let store = Store::created();
+            let world = store.world.clone();
+            let cut = Rc::new(Cell::new(None));
+            let taken = cut.clone();
+            store.serve(move |_, _, mut one, _| async move {
+                call(&mut one, CMD_WRITE, 0, 65_536, &pattern(1, 65_536)).await;
+                call(&mut one, CMD_FLUSH, 0, 0, &[]).await;
+                let data = match command.0 {
+                    CMD_WRITE => pattern(2, len as usize),
+                    _ => Vec::new(),
+                };
+                call_with(&mut one, command, offset, len, &data).await;
+                taken.set(Some(world.crash()));
+            });
+            let mut expected = pattern(1, 65_536);
+            let (from, to) = (offset as usize, offset as usize + len as usize);
+            match command.0 {
+                CMD_WRITE => expected[from..to].copy_from_slice(&pattern(2, len as usize)),
+                // Only whole blocks are given back.
+                CMD_TRIM => {
+                    let (first, end) = (from.next_multiple_of(4096), to / 4096 * 4096);
+                    expected[first.min(end)..end].fill(0);
+                }
+                _ => expected[from..to].fill(0),
+            }
+            let crash = cut.take().expect("the client was answered");
+            for seed in 0..6 {
+                let after = Store::on(crash.images(seed));
+                let expected = expected.clone();
+                after.serve(move |_, _, mut one, _| async move {
+                    let found = call(&mut one, CMD_READ, 0, 65_536, &[]).await;
+                    assert!(found == expected, "{command:?} at {offset}, image {seed}");
+                });
+                after.rt.shut_down();
+            }
+            store.rt.shut_down();
+        }
+    }
+}
+
+/// NO_HOLE leaves the space of whole blocks allocated on the medium; without it the space is given back. Neither makes the
+/// answer wait for the drive.
+#[test]
+fn zeroes_keep_their_space_only_with_no_hole() {
+    for (flags, keeps) in [(0, false), (CMD_FLAG_NO_HOLE, true)] {
+        let store = Store::created();
+        let zeroed: Rc<Cell<(u64, u64)>> = Rc::default();
+        let (world, seen) = (store.world.clone(), zeroed.clone());
+        store.serve(move |disk, _, mut one, _| async move {
+            call(&mut one, CMD_WRITE, 0, 65_536, &pattern(1, 65_536)).await;
+            disk.engine().drain().await.expect("at home");
+            world.set_fault(move |request| {
+                let (punched, kept) = seen.get();
+                match request.op {
+                    Op::Punch => seen.set((punched + request.len, kept)),
+                    Op::Zero => seen.set((punched, kept + request.len)),
+                    _ => {}
+                }
+                None
+            });
+            let before = disk.engine().stats();
+            call_with(&mut one, (CMD_WRITE_ZEROES, flags), 0, 65_536, &[]).await;
+            let after = disk.engine().stats();
+            let durable = |stats: &tonearm_disk::StoreStats| stats.log_flushes;
+            assert_eq!(durable(&before), durable(&after), "no flush was asked for");
+            disk.engine().drain().await.expect("at home");
+        });
+        let (punched, kept) = zeroed.get();
+        let expected = if keeps { (0, 65_536) } else { (65_536, 0) };
+        assert_eq!((punched, kept), expected, "flags {flags}");
+        store.rt.shut_down();
+    }
 }

@@ -1,0 +1,294 @@
+//! Each call that promises durability, as the last one before a power cut: no later operation makes it durable.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::common::{BLOCK, Open, bytes, in_world, segments, store, with};
+use std::rc::Rc;
+use tonearm_base::{BufPool, Slice};
+use tonearm_disk::{Ack, Disk, ErrorKind, OpenOptions, Volume};
+use tonearm_world::{Crash, DiskImage};
+
+const B: u64 = BLOCK as u64;
+/// Blocks of the volume `main`, all of sevens.
+const BLOCKS: u64 = 16;
+/// Images of one cut.
+const IMAGES: u64 = 6;
+
+/// A change of `main`: which bytes get which content.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Change {
+    Write,
+    Trim,
+    Zeroes { keep_space: bool },
+}
+
+const CHANGES: [Change; 4] = [
+    Change::Write,
+    Change::Trim,
+    Change::Zeroes { keep_space: false },
+    Change::Zeroes { keep_space: true },
+];
+
+/// Whole blocks, parts of blocks with whole ones between, a part of one block, and the end of the volume.
+const RANGES: [(u64, u64); 4] = [
+    (2 * B, 3 * B),
+    (2 * B - 100, 2 * B + 300),
+    (5 * B + 8, 100),
+    (13 * B, 3 * B),
+];
+
+impl Change {
+    async fn make(self, main: &Volume, (offset, len): (u64, u64), durable: bool) {
+        let done = match self {
+            Self::Write => {
+                let data: Vec<u8> = (0..len).map(|at| at as u8 | 1).collect();
+                main.write(offset, slice(&data), durable).await
+            }
+            Self::Trim => main.trim(offset, len, durable).await,
+            Self::Zeroes { keep_space } => {
+                main.write_zeroes(offset, len, keep_space, durable).await
+            }
+        };
+        done.unwrap();
+    }
+
+    fn model(self, (offset, len): (u64, u64)) -> Vec<u8> {
+        let mut model = vec![7; (BLOCKS * B) as usize];
+        let (from, to) = (offset as usize, (offset + len) as usize);
+        match self {
+            Self::Write => {
+                let data = (0..len).map(|at| at as u8 | 1);
+                model.splice(from..to, data);
+            }
+            Self::Trim => {
+                let (first, end) = (from.next_multiple_of(BLOCK), to / BLOCK * BLOCK);
+                model[first.min(end)..end].fill(0);
+            }
+            Self::Zeroes { .. } => model[from..to].fill(0),
+        }
+        model
+    }
+}
+
+fn slice(data: &[u8]) -> Slice {
+    let mut data = BufPool::new(0).copy_of(data);
+    // As if its memory were paid for.
+    data.attach(Rc::new(()));
+    data.share()
+}
+
+/// Both layouts with `main` full of sevens, at home.
+fn filled() -> [DiskImage; 2] {
+    [store(8 << 20), segments(8 << 20)].map(|image| {
+        let fill = async |disk: Disk| {
+            disk.resize_volume("main", BLOCKS * B).await.unwrap();
+            let main = disk.volume("main").unwrap();
+            let sevens = slice(&vec![7; (BLOCKS * B) as usize]);
+            main.write(0, sevens, false).await.unwrap();
+        };
+        with(&image, OpenOptions::default(), fill).1
+    })
+}
+
+/// The power fails right after `work`.
+fn cut_after(
+    image: &DiskImage,
+    options: OpenOptions,
+    work: impl AsyncFnOnce(&Disk) + 'static,
+) -> Crash {
+    let cut = in_world(image, options, async move |open: Open| {
+        work(&open.disk).await;
+        open.world.crash()
+    });
+    cut.0
+}
+
+async fn content(volume: &Volume) -> Vec<u8> {
+    bytes(volume.read(0, volume.size_bytes()).await.unwrap())
+}
+
+/// All images of `crash` are as `look` wants them.
+fn looks(crash: &Crash, look: impl AsyncFn(Disk, u64) + Clone + 'static) {
+    for seed in 0..IMAGES {
+        let look = look.clone();
+        let image = crash.images(seed).remove(0);
+        with(&image, OpenOptions::default(), async move |disk| {
+            look(disk, seed).await;
+        });
+    }
+}
+
+#[test]
+fn a_durable_change_of_a_volume_survives_a_cut_right_behind_it() {
+    for image in filled() {
+        for change in CHANGES {
+            for range in RANGES {
+                if change == Change::Trim && range.1 < B {
+                    // It has no block to give back, and so nothing to make durable.
+                    continue;
+                }
+                for ack in [Ack::Flush, Ack::Write] {
+                    let options = OpenOptions {
+                        ack,
+                        ..OpenOptions::default()
+                    };
+                    // In the mode of Trail's contract every change is durable.
+                    let durable = ack == Ack::Flush;
+                    let crash = cut_after(&image, options, async move |disk| {
+                        let main = disk.volume("main").unwrap();
+                        // An earlier change, which is not asked to be durable, is so as well.
+                        Change::Write.make(&main, (9 * B, 7), false).await;
+                        change.make(&main, range, durable).await;
+                    });
+                    looks(&crash, async move |disk, seed| {
+                        let mut expected = change.model(range);
+                        expected[9 * BLOCK..9 * BLOCK + 7].copy_from_slice(&[1, 1, 3, 3, 5, 5, 7]);
+                        let found = content(&disk.volume("main").unwrap()).await;
+                        assert!(
+                            found == expected,
+                            "{change:?} of {range:?}, {ack:?}, {seed}"
+                        );
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// A change for a writer that outlives the process: it is on the drive, in its cache at least, when the call ends.
+#[test]
+fn a_change_for_a_longer_lived_writer_survives_the_end_of_the_process() {
+    for image in filled() {
+        for change in CHANGES {
+            for range in RANGES {
+                let options = OpenOptions {
+                    // A commit that no caller waits for would stay in memory.
+                    linger: tonearm_base::Nanos::from_secs(60),
+                    ..OpenOptions::default()
+                };
+                let (left, _) = in_world(&image, options, async move |open: Open| {
+                    let main = open.disk.volume("main").unwrap().for_longer_lived();
+                    change.make(&main, range, false).await;
+                    open.world.images().remove(0)
+                });
+                with(&left, OpenOptions::default(), async move |disk| {
+                    let found = content(&disk.volume("main").unwrap()).await;
+                    assert!(found == change.model(range), "{change:?} of {range:?}");
+                });
+            }
+        }
+    }
+}
+
+/// Changes of the volume table, a unit over two volumes in memory and one that is spilled, a flush and a checkpoint.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Call {
+    Create,
+    Grow,
+    Shrink,
+    Delete,
+    ReadOnly,
+    Unit,
+    LargeUnit,
+    Flush,
+    Checkpoint,
+    Close,
+}
+
+const CALLS: [Call; 10] = [
+    Call::Create,
+    Call::Grow,
+    Call::Shrink,
+    Call::Delete,
+    Call::ReadOnly,
+    Call::Unit,
+    Call::LargeUnit,
+    Call::Flush,
+    Call::Checkpoint,
+    Call::Close,
+];
+
+impl Call {
+    async fn make(self, disk: &Disk) {
+        let main = disk.volume("main").unwrap();
+        match self {
+            Self::Create => disk.create_volume("other", B, [3; 16], 1).await.unwrap(),
+            Self::Grow => disk.resize_volume("main", 20 * B).await.unwrap(),
+            Self::Shrink => disk.resize_volume("main", 3 * B + 5).await.unwrap(),
+            Self::Delete => disk.delete_volume("main").await.unwrap(),
+            Self::ReadOnly => disk.set_read_only("main", true).await.unwrap(),
+            Self::Unit | Self::LargeUnit => {
+                let mut unit = disk.begin();
+                let file = unit.create_file("f", [1; 16], 1).await.unwrap();
+                // In turns, and parts of blocks.
+                for block in 0..8 {
+                    unit.write(&main, block * B + 8, &[1; 100]).await.unwrap();
+                    unit.write(&file, block * B, &[2; BLOCK]).await.unwrap();
+                }
+                assert_eq!(unit.spilled_blocks() > 0, self == Self::LargeUnit);
+                let lsn = unit.end().await.unwrap();
+                disk.wait_durable(lsn).await.unwrap();
+            }
+            Self::Flush | Self::Checkpoint | Self::Close => {
+                Change::Write.make(&main, RANGES[1], false).await;
+                Change::Trim.make(&main, (10 * B, B), false).await;
+                match self {
+                    Self::Flush => disk.flush().await.unwrap(),
+                    Self::Checkpoint => drop(disk.checkpoint().await.unwrap()),
+                    _ => disk.close().await.unwrap(),
+                }
+            }
+        }
+    }
+
+    async fn look(self, disk: &Disk, case: &str) {
+        if self == Self::Delete {
+            let error = disk.volume("main").err().unwrap();
+            assert_eq!(error.kind(), ErrorKind::NotFound, "{case}");
+            return;
+        }
+        let main = disk.volume("main").unwrap();
+        let found = content(&main).await;
+        let mut expected = vec![7; (BLOCKS * B) as usize];
+        match self {
+            Self::Create => assert_eq!(disk.volume("other").unwrap().size_bytes(), B, "{case}"),
+            Self::Grow => expected.resize(20 * BLOCK, 0),
+            Self::Shrink => expected.truncate(3 * BLOCK + 5),
+            Self::Delete => {}
+            Self::ReadOnly => assert!(main.read_only(), "{case}"),
+            Self::Unit | Self::LargeUnit => {
+                for block in expected.chunks_mut(BLOCK).take(8) {
+                    block[8..108].fill(1);
+                }
+                let file = content(&disk.volume("f").unwrap()).await;
+                assert!(file == vec![2; 8 * BLOCK], "{case}: the other volume");
+            }
+            Self::Flush | Self::Checkpoint | Self::Close => {
+                expected = Change::Write.model(RANGES[1]);
+                expected[10 * BLOCK..11 * BLOCK].fill(0);
+            }
+        }
+        assert!(found == expected, "{case}");
+    }
+}
+
+#[test]
+fn each_call_that_is_durable_at_its_end_survives_a_cut_right_behind_it() {
+    for image in filled() {
+        for call in CALLS {
+            let memory_bytes = match call {
+                // Its shadows do not fit.
+                Call::LargeUnit => 64 << 10,
+                _ => OpenOptions::default().memory_bytes,
+            };
+            let options = OpenOptions {
+                memory_bytes,
+                ..OpenOptions::default()
+            };
+            let crash = cut_after(&image, options, async move |disk| call.make(disk).await);
+            looks(&crash, async move |disk, seed| {
+                call.look(&disk, &format!("{call:?}, image {seed}")).await;
+            });
+        }
+    }
+}

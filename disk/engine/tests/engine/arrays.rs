@@ -1,0 +1,249 @@
+//! The state of an array on its devices: a power cut leaves a whole copy on each, and nothing that an earlier store left.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::common::{drive, params, space, store};
+use std::cell::RefCell;
+use std::rc::Rc;
+use tonearm_base::BufPool;
+use tonearm_device::Redundancy;
+use tonearm_device::raid::MemberState;
+use tonearm_engine::{
+    ArrayAccess, ArrayParams, Candidate, EngineError, HomeParams, MemberDevice, NewMember,
+    StoreArray, create_array, load_descriptor, load_superblock, open_array, plan_array,
+};
+use tonearm_format::{ARRAY_BYTES, ArrayLevel, SUPERBLOCK_SLOTS, Uuid, array_offset};
+use tonearm_rt::{Data, IoError, Op, Rt};
+use tonearm_world::{Crash, DiskImage, SimOptions, SimWorld};
+
+const MEMBERS: usize = 3;
+const UUID: Uuid = [99; 16];
+
+/// The drives of a RAID-5 array: the primary member, then those of the array.
+fn array() -> Vec<DiskImage> {
+    let of_array = ArrayParams {
+        level: ArrayLevel::Raid5,
+        stripe_bytes: 16 << 10,
+        uuid: UUID,
+    };
+    let spaces: Vec<_> = (1..=MEMBERS as u8)
+        .map(|index| space(index, false, true))
+        .collect();
+    let params = params(HomeParams::Overwrite);
+    let planned = plan_array(&params, &of_array, &space(0, true, false), &spaces);
+    let (_, plan) = planned.unwrap();
+    let mut disks = vec![DiskImage::new(plan.primary_bytes)];
+    disks.resize(1 + MEMBERS, DiskImage::new(plan.member_bytes));
+    let (made, world) = run(&disks, async move |rt, drives| {
+        let new = |device: &MemberDevice| NewMember {
+            device: device.device.clone(),
+            blank: true,
+            log_written: false,
+        };
+        let members: Vec<NewMember> = drives[1..].iter().map(new).collect();
+        let (pool, primary) = (BufPool::new(0), new(&drives[0]));
+        create_array(&rt, &pool, &plan, primary, &members, |_, _| {})
+            .await
+            .map(drop)
+    });
+    made.unwrap();
+    world.images()
+}
+
+/// Does `work` with the drives of `disks`.
+fn run<T: 'static>(
+    disks: &[DiskImage],
+    work: impl AsyncFnOnce(Rt, Vec<MemberDevice>) -> T + 'static,
+) -> (T, SimWorld) {
+    let world = SimWorld::new(SimOptions::default(), disks.to_vec());
+    let result = within(&world, disks, work);
+    (result, world)
+}
+
+fn within<T: 'static>(
+    world: &SimWorld,
+    disks: &[DiskImage],
+    work: impl AsyncFnOnce(Rt, Vec<MemberDevice>) -> T + 'static,
+) -> T {
+    let rt = Rt::new(world.driver());
+    let sizes = disks.iter().enumerate();
+    let drives = sizes.map(|(index, disk)| drive(&rt, index, disk.size));
+    let (own, drives) = (rt.clone(), drives.collect());
+    let result = rt.block_on(async move { work(own, drives).await });
+    rt.shut_down();
+    result
+}
+
+async fn opened(
+    rt: &Rt,
+    drives: &[MemberDevice],
+    away: Option<usize>,
+    access: ArrayAccess,
+) -> Result<StoreArray, EngineError> {
+    let members = drives.iter().enumerate().skip(1);
+    let there = members.filter(|(index, _)| Some(*index) != away);
+    let candidates = there.map(|(index, device)| Candidate {
+        device: device.clone(),
+        expected: Some((index - 1).min(MEMBERS - 1)),
+    });
+    let pool = BufPool::new(0);
+    open_array(
+        rt,
+        &pool,
+        &drives[0],
+        candidates.collect(),
+        Vec::new(),
+        access,
+    )
+    .await
+}
+
+/// Does `work`, and cuts the power at each step of its I/O.
+fn cuts(
+    disks: &[DiskImage],
+    work: impl AsyncFnOnce(Rt, Vec<MemberDevice>) + 'static,
+) -> Vec<Crash> {
+    let world = SimWorld::new(SimOptions::default(), disks.to_vec());
+    let found: Rc<RefCell<Vec<Crash>>> = Rc::default();
+    let seen = found.clone();
+    world.on_io(move |_, crash| seen.borrow_mut().push(crash.clone()));
+    within(&world, disks, work);
+    world.clear_hook();
+    found.borrow_mut().push(world.crash());
+    found.take()
+}
+
+/// The drives of an array that was in use and not closed: it does not open without one of its members.
+fn in_use() -> Vec<DiskImage> {
+    let (used, world) = run(&array(), async |rt, drives| {
+        let array = opened(&rt, &drives, None, ArrayAccess::Write)
+            .await
+            .unwrap();
+        let data = BufPool::new(0).copy_of(&[1; 4096]);
+        array.member().device.write(0, Data::whole(data)).await
+    });
+    used.unwrap();
+    world.images()
+}
+
+/// A cut save has left the newest copies in one pair of slots of some devices, and nothing in the other pair. The next save begins
+/// with the other pair, on the primary member and on each of the others: a cut of it destroys no only copy.
+#[test]
+fn a_save_that_is_cut_destroys_no_only_copy_of_a_device() {
+    let whole = in_use();
+    for on in [0..1, 1..2, 3..4, 0..1 + MEMBERS] {
+        for first in [0, SUPERBLOCK_SLOTS / 2] {
+            let mut disks = whole.clone();
+            for disk in &mut disks[on.clone()] {
+                for slot in first..first + SUPERBLOCK_SLOTS / 2 {
+                    disk.write(array_offset(slot), &[0xa5; ARRAY_BYTES]);
+                }
+            }
+            let crashes = cuts(&disks, async |rt, drives| {
+                opened(&rt, &drives, None, ArrayAccess::Write)
+                    .await
+                    .unwrap();
+            });
+            for (cut, crash) in crashes.iter().enumerate() {
+                for image in 0..6 {
+                    let left = crash.images((cut * 8 + image) as u64);
+                    let (states, _) = run(&left, async |rt, drives| {
+                        for device in &drives {
+                            let pool = BufPool::new(0);
+                            let copy = load_descriptor(&pool, device).await.unwrap();
+                            assert!(copy.is_some(), "no copy on {}", device.path);
+                        }
+                        let array = opened(&rt, &drives, None, ArrayAccess::Write);
+                        let status = array.await.unwrap().status().unwrap();
+                        let states = status.members.into_iter().map(|member| member.state);
+                        states.collect::<Vec<_>>()
+                    });
+                    let case = format!("{on:?}, slots from {first}, cut {cut}, image {image}");
+                    assert_eq!(states, [MemberState::InUse; MEMBERS], "{case}");
+                }
+            }
+        }
+    }
+}
+
+/// A drive that was the member of another store takes the place of a missing member. Whatever the power leaves on it: with the
+/// descriptor of the array on it, it is no member of the other store any more.
+#[test]
+fn what_an_earlier_store_left_on_a_replacement_does_not_come_back() {
+    let mut disks = array();
+    let earlier = store(HomeParams::Overwrite).remove(1);
+    let size = disks[1].size;
+    let mut bytes = vec![0; earlier.size.min(size) as usize];
+    earlier.read(0, &mut bytes);
+    let mut spare = DiskImage::new(size);
+    spare.write(0, &bytes);
+    disks.push(spare);
+    let ((), world) = run(&disks, async |rt, drives| {
+        let pool = BufPool::new(0);
+        assert!(load_superblock(&pool, &drives[MEMBERS + 1]).await.is_ok());
+        let array = opened(&rt, &drives[..=MEMBERS], Some(2), ArrayAccess::Write);
+        array.await.unwrap().close().await.unwrap();
+    });
+    let disks = world.images();
+    let crashes = cuts(&disks, async |rt, drives| {
+        let array = opened(&rt, &drives[..=MEMBERS], Some(2), ArrayAccess::Write);
+        let array = array.await.unwrap();
+        let spare = &drives[MEMBERS + 1];
+        let (device, path) = (spare.device.clone(), spare.path.clone());
+        array.replace(device, path, [77; 16]).await.unwrap();
+    });
+    let (mut taken, mut earlier) = (0, 0);
+    for (cut, crash) in crashes.iter().enumerate() {
+        for image in 0..6 {
+            let left = crash.images((cut * 8 + image) as u64);
+            let ((is_member, has_earlier), _) = run(&left, async |_, drives| {
+                let (pool, spare) = (BufPool::new(0), &drives[MEMBERS + 1]);
+                let own = load_descriptor(&pool, spare).await.unwrap();
+                let is_member = own.is_some_and(|own| own.array == UUID);
+                (is_member, load_superblock(&pool, spare).await.is_ok())
+            });
+            assert!(!(is_member && has_earlier), "cut {cut}, image {image}");
+            taken += u64::from(is_member);
+            earlier += u64::from(has_earlier);
+        }
+    }
+    assert!(taken > 10 && earlier > 10, "{taken} and {earlier} images");
+}
+
+/// A member refuses a part of a save, in its first pair of slots or in its second one. It keeps a whole copy of the state before, or
+/// has the new one, and the array opens with it when it works again.
+#[test]
+fn a_member_that_fails_in_a_save_keeps_a_whole_copy() {
+    let disks = in_use();
+    for fails_from in 0..4 {
+        let world = SimWorld::new(SimOptions::default(), disks.clone());
+        let mut writes = 0;
+        world.set_fault(move |request| {
+            let hits = request.device.0 == 2 && request.op == Op::WriteDurable;
+            writes += u64::from(hits);
+            (hits && writes > fails_from).then_some(IoError::EIO)
+        });
+        let refused = within(&world, &disks, async |rt, drives| {
+            opened(&rt, &drives, None, ArrayAccess::Write)
+                .await
+                .is_err()
+        });
+        assert!(refused, "an array in use does not open without a member");
+        let crash = world.crash();
+        for seed in 0..12 {
+            let (states, _) = run(&crash.images(seed), async |rt, drives| {
+                let copy = load_descriptor(&BufPool::new(0), &drives[2]).await.unwrap();
+                assert!(copy.is_some(), "no copy is left");
+                let array = opened(&rt, &drives, None, ArrayAccess::Write).await;
+                let status = array.unwrap().status().unwrap();
+                let states = status.members.into_iter().map(|member| member.state);
+                states.collect::<Vec<_>>()
+            });
+            assert_eq!(
+                states,
+                [MemberState::InUse; MEMBERS],
+                "from write {fails_from}"
+            );
+        }
+    }
+}

@@ -1,0 +1,7 @@
+//! The engine on simulated drives: what may meet at home, and what a round that fails leaves.
+
+mod arrays;
+mod common;
+mod openings;
+mod readers;
+mod rounds;

@@ -1,0 +1,166 @@
+//! A round of the write-back that fails brings nothing home: the log keeps what it had.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::common::{HOME, Open, bytes, commit, run, slow, store, trims, writes, zeroes};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::task::Poll;
+use tonearm_base::Nanos;
+use tonearm_engine::{CommitChange, HomeParams, OpenOptions};
+use tonearm_format::SYSTEM_BLOCKS;
+use tonearm_rt::{IoError, Op};
+
+/// What is committed to a block while a round writes it home.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum During {
+    Write,
+    Trim,
+    Zero,
+    /// Twice.
+    Writes,
+    /// Another block, with a content of half of a block's words, then this one.
+    Others,
+}
+
+impl During {
+    const ALL: [Self; 5] = [
+        Self::Write,
+        Self::Trim,
+        Self::Zero,
+        Self::Writes,
+        Self::Others,
+    ];
+
+    fn commits(self) -> Vec<CommitChange> {
+        match self {
+            Self::Write => vec![writes(0, 1, 2)],
+            Self::Trim => vec![trims(0, 1)],
+            Self::Zero => vec![zeroes(0, 1)],
+            Self::Writes => vec![writes(0, 1, 5), writes(0, 1, 2)],
+            Self::Others => vec![writes(2, 1, 7), writes(0, 1, 2)],
+        }
+    }
+}
+
+/// A durable version is on its way home, another one is committed, and the round fails. Then the power fails. The newer version may
+/// be lost, the durable one not. Of all images of the cut, only some show an error.
+#[test]
+fn a_round_that_fails_loses_no_durable_version() {
+    let empty = store(HomeParams::Overwrite);
+    for during in During::ALL {
+        for twice in [false, true] {
+            let ((), world) = run(&empty, OpenOptions::default(), async move |open: Open| {
+                failing_round(open, during, twice).await;
+            });
+            let crash = world.crash();
+            for seed in 0..40 {
+                let images = crash.images(seed);
+                let (found, _) = run(&images, OpenOptions::default(), async |open: Open| {
+                    bytes(&open.engine, 0, 1).await.unwrap()[0]
+                });
+                let newer = match during {
+                    During::Trim | During::Zero => 0,
+                    _ => 2,
+                };
+                let sound = found == 1 || found == newer || during == During::Writes && found == 5;
+                assert!(sound, "{during:?}, twice {twice}, image {seed}: {found}");
+            }
+        }
+    }
+}
+
+async fn failing_round(open: Open, during: During, twice: bool) {
+    let Open { world, rt, engine } = open;
+    let lsn = commit(&engine, vec![writes(0, 1, 1)]).await.unwrap();
+    engine.wait_durable(lsn).await.unwrap();
+    world.set_fault(|request| {
+        let home = matches!(request.op, Op::Write | Op::Punch | Op::Zero);
+        (home && request.device.0 == HOME).then_some(IoError::ENOSPC)
+    });
+    slow(&world, 2000);
+    let own = engine.clone();
+    let drain = rt.spawn(async move { own.drain().await.map(drop) });
+    rt.sleep(Nanos::from_micros(50)).await;
+    for change in during.commits() {
+        commit(&engine, vec![change]).await.unwrap();
+    }
+    while !engine.stats().waiting_for_space {
+        rt.sleep(Nanos::from_millis(1)).await;
+    }
+    if twice {
+        // The round is tried again, and fails again.
+        rt.sleep(Nanos::from_millis(1500)).await;
+    }
+    // A later record, which names the log start.
+    commit(&engine, vec![writes(1, 1, 3)]).await.unwrap();
+    rt.sleep(Nanos::from_millis(2)).await;
+    drop(drain);
+}
+
+/// After a failed round the blocks go home with the next one, each with its newest version.
+#[test]
+fn what_a_failed_round_has_left_goes_home_with_the_next_one() {
+    let empty = store(HomeParams::Overwrite);
+    for during in During::ALL {
+        let (found, world) = run(&empty, OpenOptions::default(), async move |open: Open| {
+            let (world, engine) = (open.world.clone(), open.engine.clone());
+            failing_round(open, during, false).await;
+            world.clear_fault();
+            world.heal();
+            engine.close().await.unwrap();
+        });
+        let () = found;
+        run(
+            &world.images(),
+            OpenOptions::default(),
+            async move |open: Open| {
+                assert!(open.engine.recovery().clean);
+                let newest = match during {
+                    During::Trim | During::Zero => 0,
+                    _ => 2,
+                };
+                assert_eq!(
+                    bytes(&open.engine, 0, 2).await.unwrap(),
+                    [newest, 3],
+                    "{during:?}"
+                );
+                assert!(open.engine.size_blocks() > SYSTEM_BLOCKS);
+            },
+        );
+    }
+}
+
+/// A caller that waits for everything to be at home, or for a checkpoint, gives up. What is committed later stays in the log for its
+/// usual time.
+#[test]
+fn a_wait_that_is_given_up_makes_no_more_rounds() {
+    for checkpoint in [false, true] {
+        run(
+            &store(HomeParams::Overwrite),
+            OpenOptions::default(),
+            async move |open: Open| {
+                let Open { rt, engine, .. } = open;
+                commit(&engine, vec![writes(0, 1, 1)]).await.unwrap();
+                let own = engine.clone();
+                let mut waits: Pin<Box<dyn Future<Output = ()>>> = Box::pin(async move {
+                    match checkpoint {
+                        true => drop(own.checkpoint().await),
+                        false => drop(own.drain().await),
+                    }
+                });
+                let polled =
+                    poll_fn(|context| Poll::Ready(waits.as_mut().poll(context).is_pending()));
+                assert!(polled.await, "it waits for a round");
+                drop(waits);
+                engine.drain().await.unwrap();
+                let before = engine.stats().write_back_rounds;
+                for block in 0..20 {
+                    commit(&engine, vec![writes(block, 1, 2)]).await.unwrap();
+                    rt.sleep(Nanos::from_millis(100)).await;
+                }
+                assert_eq!(engine.stats().write_back_rounds, before);
+            },
+        );
+    }
+}

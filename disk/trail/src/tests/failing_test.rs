@@ -1,0 +1,138 @@
+//! A log that cannot be written or flushed, or whose store has failed: every wait ends, with the first reason.
+
+use super::log_test::{append, geometry, start, world, write};
+use crate::{FlushCause, Trail, TrailError};
+use tonearm_base::{BufPool, Lsn, Nanos};
+use tonearm_format::LogState;
+use tonearm_rt::{IoError, JoinHandle, Op, Rt};
+
+/// What fails.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Fails {
+    Write,
+    Flush,
+    Store,
+}
+
+/// What a caller waits for.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Waits {
+    Durable,
+    Flushed,
+    Space,
+    /// Behind another one that waits for space.
+    SpaceInTurn,
+    Synced,
+    Finished,
+}
+
+const WAITS: [Waits; 6] = [
+    Waits::Durable,
+    Waits::Flushed,
+    Waits::Space,
+    Waits::SpaceInTurn,
+    Waits::Synced,
+    Waits::Finished,
+];
+
+impl Waits {
+    fn begin(self, rt: &Rt, trail: &Trail, lsn: Lsn) -> JoinHandle<Result<(), TrailError>> {
+        let trail = trail.clone();
+        rt.spawn(async move {
+            match self {
+                Self::Durable => trail.wait_durable(lsn, FlushCause::Commit).await,
+                Self::Flushed => trail.wait_flushed(lsn).await,
+                Self::Space | Self::SpaceInTurn => trail.admit(50, 0).await.map(drop),
+                Self::Synced => trail.sync_written().await,
+                Self::Finished => trail.finish().await,
+            }
+        })
+    }
+}
+
+#[test]
+fn a_failure_ends_every_wait_with_its_reason() {
+    for fails in [Fails::Write, Fails::Flush, Fails::Store] {
+        for waits in WAITS {
+            // A write that has failed makes nothing of a flush, and a failed flush nothing of a write.
+            let meets = match (fails, waits) {
+                (Fails::Write, Waits::Synced) | (Fails::Flush, Waits::Flushed) => false,
+                (Fails::Store, Waits::Synced) => false,
+                _ => true,
+            };
+            if meets {
+                ends(fails, waits);
+            }
+        }
+    }
+}
+
+fn ends(fails: Fails, waits: Waits) {
+    let geometry = geometry(8, 16);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (own, drive) = (rt.clone(), world.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&own, &pool, &geometry, 1, LogState::default());
+        let mut lsn = Lsn(0);
+        // None is released, and a large commit has no room beside them.
+        for version in 0..20 {
+            lsn = append(&trail, vec![write(&pool, 1, 1, version)]).await;
+            trail.hold(lsn);
+            if fails == Fails::Flush {
+                // Without FUA: nothing waits for it yet.
+                trail.wait_flushed(lsn).await.unwrap();
+            }
+        }
+        let operations = match fails {
+            Fails::Write => [Op::Write, Op::WriteDurable],
+            Fails::Flush => [Op::Flush; 2],
+            Fails::Store => [Op::Write, Op::WriteDurable],
+        };
+        let case = format!("{fails:?}, {waits:?}");
+        let mut seen = 0;
+        drive.set_fault(move |request| {
+            let hits = operations.contains(&request.op) && fails != Fails::Store;
+            seen += u64::from(hits);
+            // A second failure has another number.
+            hits.then_some(IoError {
+                errno: if seen == 1 { 5 } else { 110 },
+            })
+        });
+        let other = (waits == Waits::SpaceInTurn).then(|| waits.begin(&own, &trail, lsn));
+        let waiting = waits.begin(&own, &trail, lsn);
+        // Somebody asks for the log, whatever the caller waits for.
+        let asks = trail.clone();
+        own.spawn(async move { asks.wait_durable(lsn, FlushCause::Commit).await.ok() });
+        own.yield_now().await;
+        if fails == Fails::Store {
+            trail.give_up("a home has failed");
+            trail.give_up("another one");
+        }
+        own.sleep(Nanos::from_secs(1)).await;
+        let ended = waiting
+            .take()
+            .unwrap_or_else(|| panic!("{case}: it waits for ever"));
+        let text = match ended {
+            // Everything was written and durable before.
+            Ok(()) => panic!("{case}: no failure is reported"),
+            Err(error) => error.to_string(),
+        };
+        let expected = match fails {
+            Fails::Store => "a home has failed",
+            _ => "os error 5",
+        };
+        assert!(text.contains(expected), "{case}: {text}");
+        if let Some(other) = other {
+            assert!(
+                other.take().is_some_and(|ended| ended.is_err()),
+                "{case}: the first in turn"
+            );
+        }
+        // The failure stays.
+        let later = trail.wait_durable(lsn + 1, FlushCause::Commit);
+        assert!(later.await.is_err(), "{case}");
+        trail.stop();
+    });
+}
