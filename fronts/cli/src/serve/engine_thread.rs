@@ -99,6 +99,13 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
         // The kernel may write to a device of ours to get memory, and must not wait for that because this thread needs some.
         // Without CAP_SYS_RESOURCE it is refused, and so is the device.
         let _ = rustix::process::configure_io_flusher_behavior(true);
+        // Nor may its memory be where the kernel gets it back only through the device.
+        if let Err(error) = tonearm_uring::lock_memory() {
+            report::note(format_args!(
+                "the memory of this server cannot be locked ({error}): it may be moved to swap space; \
+                 give it CAP_IPC_LOCK or a higher limit (ulimit -l, LimitMEMLOCK=infinity)"
+            ));
+        }
     }
     if !setup.mounts {
         return run_on(setup, events, Executor::new()?, None);
