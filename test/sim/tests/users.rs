@@ -1,9 +1,8 @@
-//! What users may do: whose names they take away, how many units they have, what their units hold. Whiteouts, and files by their numbers.
+//! What users may do: whose names they take away, how many units they have. Whiteouts, and files by their numbers.
 
 #![allow(clippy::unwrap_used)]
 
-use tonearm_base::Nanos;
-use tonearm_fs::{Attr, Fs, FsError, New, Piece, ROOT_INO, Rename, SetXattr};
+use tonearm_fs::{Attr, Fs, FsError, New, ROOT_INO, Rename};
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
 use tonearm_sim::trees::{sound, time};
@@ -22,8 +21,6 @@ const DIRECTORY: New = New {
 /// Users.
 const ONE: u32 = 1001;
 const OTHER: u32 = 1002;
-/// Bytes of one write.
-const STEP: usize = 64 << 10;
 
 fn with_fs<F>(spare: u64, test: impl FnOnce(Rt, Fs) -> F + 'static)
 where
@@ -131,74 +128,6 @@ fn a_user_has_a_part_of_the_units() {
         assert!(others.iter().all(Result::is_ok));
         drop(units);
         one.begin().unwrap();
-    });
-}
-
-/// Writes to a new file until the store is full. Returns its number and how many bytes it got.
-async fn fill(fs: &Fs, name: &[u8]) -> (u64, u64) {
-    let ino = fs.make(ROOT_INO, name, FILE).await.unwrap().ino;
-    let (data, mut at) = (vec![7; STEP], 0);
-    loop {
-        match fs.write(ino, at, &data).await {
-            Ok(_) => at += STEP as u64,
-            Err(error) => {
-                assert!(error.is_full(), "{error}");
-                return (ino, at);
-            }
-        }
-    }
-}
-
-/// A unit that has only looked does not keep what others free.
-#[test]
-fn a_unit_without_changes_holds_no_space() {
-    with_fs(8 << 20, |rt, fs| async move {
-        let small = fs.make(ROOT_INO, b"small", FILE).await.unwrap().ino;
-        fs.write(small, 0, b"small").await.unwrap();
-        let (_, size) = fill(&fs, b"large").await;
-        let unit = fs.begin().unwrap();
-        let pieces = unit.fs().read(small, 0, 10).await.unwrap();
-        assert!(matches!(&pieces[..], [Piece::Data(data)] if data[..] == *b"small"));
-        unit.fs().look_up(ROOT_INO, b"large").await.unwrap();
-        fs.unlink(ROOT_INO, b"large").await.unwrap();
-        // A large file is freed in the background.
-        rt.sleep(Nanos::from_secs(1)).await;
-        let (_, again) = fill(&fs, b"again").await;
-        assert!(again + 4 * STEP as u64 >= size, "{again} of {size}");
-        // It goes on, and can change something.
-        unit.fs().write(small, 0, b"SMALL").await.unwrap();
-        unit.commit().await.unwrap();
-    });
-}
-
-/// Who needs space that only open units hold gets it from the oldest one.
-#[test]
-fn the_oldest_unit_ends_when_space_is_short() {
-    with_fs(8 << 20, |rt, fs| async move {
-        let mut files = Vec::new();
-        for name in [b"a", b"b"] {
-            files.push(fs.make(ROOT_INO, name, FILE).await.unwrap().ino);
-        }
-        let (_, size) = fill(&fs, b"large").await;
-        let note = |ino: u64, fs: Fs| async move {
-            fs.set_xattr(ino, b"user.x", b"1", SetXattr::Any).await
-        };
-        let older = fs.for_user(Some(ONE)).begin().unwrap();
-        note(files[0], older.fs().clone()).await.unwrap();
-        fs.unlink(ROOT_INO, b"large").await.unwrap();
-        // A large file is freed in the background.
-        rt.sleep(Nanos::from_secs(1)).await;
-        let younger = fs.for_user(Some(OTHER)).begin().unwrap();
-        note(files[1], younger.fs().clone()).await.unwrap();
-        let (_, again) = fill(&fs, b"again").await;
-        assert!(again + 4 * STEP as u64 >= size, "{again} of {size}");
-        let ended = note(files[0], older.fs().clone()).await;
-        assert!(matches!(ended, Err(FsError::UnitEnded(_))), "{ended:?}");
-        assert!(matches!(older.commit().await, Err(FsError::UnitEnded(_))));
-        // Nothing was freed since this one began, so its end would not have helped.
-        younger.fs().xattr(files[1], b"user.x").await.unwrap();
-        let missing = fs.xattr(files[0], b"user.x").await;
-        assert!(matches!(missing, Err(FsError::NoAttribute)));
     });
 }
 
