@@ -56,6 +56,8 @@ pub struct Aru {
     tree: Option<TreeEdit>,
     /// What must hold at its end for `tree` to be right.
     holds: Option<Box<dyn Fn() -> bool>>,
+    /// It makes space, or is to be done as if it did.
+    frees: bool,
 }
 
 impl Aru {
@@ -69,7 +71,14 @@ impl Aru {
             lists: ListShadow::default(),
             tree: None,
             holds: None,
+            frees: false,
         }
+    }
+
+    /// Lets the end of the unit use what is kept for changes that make space, also if it makes none by itself: the removal of an
+    /// empty file or of a directory.
+    pub fn set_frees(&mut self) {
+        self.frees = true;
     }
 
     /// Sets what the end of the unit changes in the tree of files, in place of what was set before.
@@ -91,6 +100,22 @@ impl Aru {
     /// Memory that the unit holds until it ends, in bytes.
     pub fn memory_bytes(&self) -> u64 {
         self.shadow.memory_bytes()
+    }
+
+    /// True when the unit has changed nothing and is charged for nothing.
+    pub fn is_empty(&self) -> bool {
+        self.has_no_changes() && self.tree.is_none() && self.memory_bytes() == 0
+    }
+
+    pub(super) fn has_no_changes(&self) -> bool {
+        self.shadow.len() == 0 && self.volumes.is_empty() && self.lists.log.is_empty()
+    }
+
+    /// True when the end of the unit would make space: it has blocks of its own, or others have freed some since it began.
+    pub fn holds_space(&self) -> bool {
+        self.spilled_blocks() > 0
+            || !self.lists.taken.is_empty()
+            || self.disk.eras().is_awaited(self.era)
     }
 
     /// Charges the unit for memory that its caller holds until the unit ends.

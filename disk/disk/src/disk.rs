@@ -117,6 +117,8 @@ struct Inner {
     tree: Tree,
     /// One of the disk's own volumes is enlarged at a time.
     growth: Semaphore,
+    /// Ends an open unit that holds space, and returns true, or finds none.
+    reclaim: RefCell<Option<Box<dyn Fn() -> bool>>>,
 }
 
 /// The cache of list pages may hold memory of its own: the store's memory divided by this.
@@ -195,6 +197,7 @@ impl Disk {
             lists,
             tree,
             growth: Semaphore::new(rt, 1),
+            reclaim: RefCell::new(None),
         }));
         if !disk.engine().options().read_only {
             disk.drop_spill().await?;
@@ -523,6 +526,18 @@ impl Disk {
             let mut space = self.0.lists.space.borrow_mut();
             space.release(&self.0.lists.zones, &released);
         }
+    }
+
+    /// Sets what is called when there is no free block: it ends an open unit that holds space ([`Aru::holds_space`]) and
+    /// returns true, or returns false when there is none.
+    pub fn set_reclaim(&self, reclaim: impl Fn() -> bool + 'static) {
+        *self.0.reclaim.borrow_mut() = Some(Box::new(reclaim));
+    }
+
+    /// Has an open unit ended that holds space. False when there is none.
+    pub(crate) fn reclaim(&self) -> bool {
+        let reclaim = self.0.reclaim.borrow();
+        reclaim.as_ref().is_some_and(|reclaim| reclaim())
     }
 
     pub(crate) fn eras(&self) -> RefMut<'_, Eras<Id>> {

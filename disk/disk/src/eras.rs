@@ -51,6 +51,12 @@ impl<T> Eras<T> {
         }
     }
 
+    /// True when something waits for units of `era`.
+    pub fn is_awaited(&self, era: u64) -> bool {
+        let mut from = self.eras.range(era..);
+        from.any(|(_, era)| !era.freed.is_empty())
+    }
+
     /// Ends a unit of `era`. Returns what may be used again.
     pub fn end(&mut self, era: u64) -> Vec<T> {
         let alone = self.eras.len() == 1;

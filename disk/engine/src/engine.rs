@@ -105,11 +105,29 @@ impl Engine {
         self.unless_refused(acquire).await
     }
 
+    /// As [`Engine::reserve`], for a change that makes space: while there is none below the store, it does not wait for those that
+    /// need some. The log bounds what such changes take.
+    ///
+    /// # Errors
+    /// As for [`Engine::reserve`].
+    pub async fn reserve_to_free(&self, bytes: u64) -> Result<Permit, EngineError> {
+        if !self.waits_for_space() {
+            return self.reserve(bytes).await;
+        }
+        self.0.check_writable()?;
+        Ok(self.0.memory.take(bytes))
+    }
+
+    /// True while the medium below the store or the store are full.
+    pub fn waits_for_space(&self) -> bool {
+        self.0.write_back.waits_for_space()
+    }
+
     /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges, and until fewer ranges and
     /// commits are pending. Take the payload's memory ([`Engine::reserve`]) before.
     ///
     /// While the home is full, data is refused when memory or log are nearly used up: the rest is for commits that make
-    /// space.
+    /// space. These have ranges. While the medium below is full, they do not wait for those that need space.
     ///
     /// # Errors
     /// When the store has failed or is read-only, the log could never hold such a commit, or the home is full.
@@ -138,6 +156,13 @@ impl Engine {
             && write_back.is_pressed()
         {
             return Err(full);
+        }
+        if ranges > 0 && write_back.waits_for_space() {
+            self.0.check_writable()?;
+            let ahead = self.0.trail.admit_ahead(blocks, ranges);
+            if let Some(admission) = ahead.map_err(|error| self.0.fail(error.into()))? {
+                return Ok(admission);
+            }
         }
         let admission = self.unless_refused(self.0.trail.admit(blocks, ranges));
         admission.await?.map_err(|error| self.0.fail(error.into()))

@@ -27,6 +27,9 @@ pub enum FsError {
     /// The request makes no sense.
     #[error("{0}")]
     Invalid(&'static str),
+    /// The directory has the sticky bit, and neither it nor the file is the user's.
+    #[error("only the owner of the file or of its directory may take the name away")]
+    NotOwner,
     /// The operation is not one for this kind of file.
     #[error("{0}")]
     NotPermitted(&'static str),
@@ -70,6 +73,9 @@ pub enum FsError {
     /// The tree contradicts itself.
     #[error("the tree of files is damaged: {0}; `tonearm check` tells more")]
     Damaged(String),
+    /// The change would have to wait.
+    #[error("there is no space left below the store; make some there, or delete files")]
+    NoSpaceBelow,
     /// From the disk.
     #[error(transparent)]
     Disk(#[from] DiskError),
@@ -88,7 +94,11 @@ fn busy(way: Way) -> &'static str {
 impl FsError {
     /// The store has no room for it.
     pub fn is_full(&self) -> bool {
-        matches!(self, Self::Disk(error) if error.kind() == ErrorKind::NoSpace)
+        match self {
+            Self::NoSpaceBelow => true,
+            Self::Disk(error) => error.kind() == ErrorKind::NoSpace,
+            _ => false,
+        }
     }
 
     /// What is on the medium is damaged, or an inode is missing that something names.

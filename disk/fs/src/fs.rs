@@ -34,6 +34,8 @@ pub(crate) const REGULAR: u32 = 0o100_000;
 pub(crate) const SYMLINK: u32 = 0o120_000;
 /// Set-group-ID: new files get the group of a directory with this bit.
 pub(crate) const SET_GID: u32 = 0o2000;
+/// Only the owner of a file, or of its directory with this bit, takes the file's names away.
+pub(crate) const STICKY: u32 = 0o1000;
 /// Bits of the type.
 pub(crate) const TYPE: u32 = 0o170_000;
 
@@ -86,6 +88,8 @@ pub struct Fs {
     state: Rc<State>,
     unit: Option<Rc<UnitState>>,
     way: Way,
+    /// The user for whom names are taken away; `None` for one who may take all.
+    user: Option<u32>,
 }
 
 struct State {
@@ -254,7 +258,9 @@ impl Fs {
             state: Rc::new(state),
             unit: None,
             way: Way::Mount,
+            user: None,
         };
+        fs.end_units_for_space();
         if !disk.engine().options().read_only {
             fs.free_orphans().await?;
         }
@@ -304,6 +310,20 @@ impl Fs {
         }
     }
 
+    /// The same, for a user: in a directory with the sticky bit only the owner of the file or of the directory takes a name away
+    /// ([`FsError::NotOwner`]). The operation itself checks that, so it holds for the file that it meets. There are bounds of the
+    /// units of a user.
+    pub fn for_user(&self, user: Option<u32>) -> Self {
+        Self {
+            user,
+            ..self.clone()
+        }
+    }
+
+    pub(crate) fn user(&self) -> Option<u32> {
+        self.user
+    }
+
     /// Calls `watcher` behind each commit of sessions.
     pub fn watch_sessions(&self, watcher: impl Fn(News) + 'static) {
         *self.state.watcher.borrow_mut() = Some(Box::new(watcher));
@@ -326,6 +346,15 @@ impl Fs {
         &self.state.units
     }
 
+    /// While the store has no free block, units that hold space end, the oldest ones first.
+    fn end_units_for_space(&self) {
+        let state = Rc::downgrade(&self.state);
+        self.disk().set_reclaim(move || {
+            let state = state.upgrade();
+            state.is_some_and(|state| Units::end_oldest(&state.units))
+        });
+    }
+
     pub(crate) fn hash_key(&self) -> (u64, u64) {
         self.state.hash_key
     }
@@ -345,7 +374,7 @@ impl Fs {
     /// The recovery unit of an operation.
     pub(crate) async fn step(&self) -> Result<Step, FsError> {
         match self.unit() {
-            Some(unit) => Step::of(unit).await,
+            Some(unit) => Step::of(unit, &self.state.disk).await,
             None => Ok(Step::own(self.state.disk.begin())),
         }
     }

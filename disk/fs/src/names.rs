@@ -1,7 +1,7 @@
 //! Names: directories and what is in them.
 
 use crate::error::FsError;
-use crate::fs::{Attr, DIRECTORY, Fs, SET_GID, SYMLINK, TYPE};
+use crate::fs::{Attr, DIRECTORY, Fs, SET_GID, STICKY, SYMLINK, TYPE};
 use crate::meta::{Meta, Number, Stop, damaged, entry_key, orphan_key};
 use crate::orphans::Freed;
 use crate::step::Step;
@@ -10,6 +10,8 @@ use tonearm_format::{DirEntry, ENTRY_NAME_MAX, Inode, TARGET_CHUNK, Time, item};
 
 /// Most bytes of a symbolic link's target.
 const TARGET_MAX: usize = 4095;
+/// Type of a device of characters, in `st_mode`.
+const DEVICE: u32 = 0o020_000;
 /// Most names of a file.
 const LINKS_MAX: u32 = 65_000;
 /// Place of `..` in a directory; `.` comes before it. Those of entries are larger.
@@ -38,6 +40,14 @@ pub enum Rename {
     NoReplace,
     /// Both files change their names. There must be one.
     Exchange,
+    /// It takes that file's place, and a whiteout takes its own: the device 0/0, with which an overlay hides a name of the layers
+    /// below.
+    Whiteout {
+        /// Owner of the whiteout.
+        uid: u32,
+        /// Its group.
+        gid: u32,
+    },
 }
 
 /// A name in a directory, with the place after which a listing goes on.
@@ -73,9 +83,11 @@ impl Meta<'_, '_> {
     }
 
     pub(crate) fn look_up(&mut self, dir: u64, name: &[u8]) -> Result<u64, Stop> {
+        if name == b"." {
+            return Ok(dir);
+        }
         let inode = self.directory(dir)?;
         match name {
-            b"." => Ok(dir),
             b".." => Ok(inode.parent),
             name => Ok(self.known(dir, name)?.1.ino),
         }
@@ -199,6 +211,15 @@ fn is_directory(inode: &Inode) -> bool {
     inode.mode & TYPE == DIRECTORY
 }
 
+/// Checks that `user` may take a name of `inode` away from the directory `parent`.
+fn check_owner(user: Option<u32>, parent: &Inode, inode: &Inode) -> Result<(), FsError> {
+    let is_owner = |uid| uid == parent.uid || uid == inode.uid;
+    match parent.mode & STICKY == 0 || user.is_none_or(is_owner) {
+        true => Ok(()),
+        false => Err(FsError::NotOwner),
+    }
+}
+
 /// Checks a name that is to be made.
 fn check_name(name: &[u8]) -> Result<(), FsError> {
     if name.len() > ENTRY_NAME_MAX {
@@ -225,7 +246,8 @@ fn check_known(name: &[u8]) -> Result<(), FsError> {
 }
 
 impl Fs {
-    /// The file `name` of a directory; also `.` and `..`.
+    /// The file `name` of a directory; also `.` and `..`. The name `.` of any file is the file itself, which may have no name any
+    /// more while it is in use.
     ///
     /// # Errors
     /// When there is none.
@@ -233,12 +255,18 @@ impl Fs {
         if name.len() > ENTRY_NAME_MAX {
             return Err(FsError::NameTooLong);
         }
-        self.look(|meta| {
+        let found = self.look(|meta| {
             let ino = meta.look_up(dir, name)?;
             let inode = meta.inode(ino)?;
             Ok(Attr { ino, inode })
-        })
-        .await
+        });
+        match found.await {
+            // It is about to be deleted.
+            Ok(found) if found.inode.nlink == 0 && !self.is_in_use(found.ino) => {
+                Err(FsError::NotFound)
+            }
+            found => found,
+        }
     }
 
     /// Makes a file, a directory, a device, a FIFO or a socket, as the mode says.
@@ -397,6 +425,9 @@ impl Fs {
             // Most files are deleted with their last name, in the same unit.
             let found = self.look(|meta| Ok(meta.known(dir, name)?.1.ino)).await?;
             let mut unit = self.step().await?;
+            if self.unit().is_none() {
+                unit.set_frees();
+            }
             let freed = Freed::begin(self, found, &mut unit).await?;
             let (name, fs) = (name.to_vec(), self.clone());
             let ended = self
@@ -404,6 +435,7 @@ impl Fs {
                     let mut parent = meta.directory(dir)?;
                     let (key, entry) = meta.known(dir, &name)?;
                     let inode = meta.inode(entry.ino)?;
+                    check_owner(fs.user(), &parent, &inode)?;
                     match (directory, is_directory(&inode)) {
                         (true, false) => return Err(FsError::NotDirectory.into()),
                         (false, true) => return Err(FsError::IsDirectory.into()),
@@ -449,7 +481,9 @@ impl Fs {
         loop {
             let mut unit = self.step().await?;
             let freed = match how {
-                Rename::Replace => self.free_replaced(from, to, &mut unit).await?,
+                Rename::Replace | Rename::Whiteout { .. } => {
+                    self.free_replaced(from, to, &mut unit).await?
+                }
                 Rename::NoReplace | Rename::Exchange => None,
             };
             let ((from_dir, from_name), (to_dir, to_name)) = (from, to);
@@ -458,10 +492,11 @@ impl Fs {
                 .try_end(unit, move |meta| {
                     let from = (from_dir, &from_name[..]);
                     let to = (to_dir, &to_name[..]);
+                    let user = fs.user();
                     if how == Rename::Exchange {
-                        return meta.exchange(from, to, now).map(|()| None);
+                        return meta.exchange(from, to, user, now).map(|()| None);
                     }
-                    let dropped = meta.rename(from, to, how, now)?;
+                    let dropped = meta.rename(from, to, (how, user), now)?;
                     match (&freed, dropped) {
                         (Some(freed), Some(dropped)) => {
                             freed.end(&fs, meta, dropped.ino, dropped.is_last)?;
@@ -598,7 +633,7 @@ impl Meta<'_, '_> {
         &mut self,
         (from_dir, from_name): (u64, &[u8]),
         (to_dir, to_name): (u64, &[u8]),
-        how: Rename,
+        (how, user): (Rename, Option<u32>),
         now: Time,
     ) -> Result<Option<Dropped>, Stop> {
         let mut from_parent = self.directory(from_dir)?;
@@ -606,6 +641,7 @@ impl Meta<'_, '_> {
         let (from_key, moved) = self.known(from_dir, from_name)?;
         let replaced = self.entry(to_dir, to_name)?;
         let mut inode = self.inode(moved.ino)?;
+        check_owner(user, &from_parent, &inode)?;
         let moves_directory = is_directory(&inode);
         if moves_directory {
             self.check_outside(moved.ino, to_dir)?;
@@ -619,6 +655,7 @@ impl Meta<'_, '_> {
                 return Ok(None);
             }
             let old_inode = self.inode(old.ino)?;
+            check_owner(user, &to_parent, &old_inode)?;
             match (moves_directory, is_directory(&old_inode)) {
                 (true, false) => return Err(FsError::NotDirectory.into()),
                 (false, true) => return Err(FsError::IsDirectory.into()),
@@ -645,6 +682,19 @@ impl Meta<'_, '_> {
         )?;
         self.put_inode(to_dir, &to_parent)?;
         self.put_inode(moved.ino, &inode)?;
+        if let Rename::Whiteout { uid, gid } = how {
+            let new = New {
+                mode: DEVICE,
+                uid,
+                gid,
+                rdev: 0,
+            };
+            let mut parent = self.directory(from_dir)?;
+            let (ino, mut inode) = self.new_inode(&parent, new, now)?;
+            self.enter((from_dir, &mut parent), from_name, (ino, &mut inode), now)?;
+            self.put_inode(from_dir, &parent)?;
+            self.put_inode(ino, &inode)?;
+        }
         Ok(dropped)
     }
 
@@ -652,6 +702,7 @@ impl Meta<'_, '_> {
         &mut self,
         (from_dir, from_name): (u64, &[u8]),
         (to_dir, to_name): (u64, &[u8]),
+        user: Option<u32>,
         now: Time,
     ) -> Result<(), Stop> {
         let (from_key, one) = self.known(from_dir, from_name)?;
@@ -664,6 +715,7 @@ impl Meta<'_, '_> {
             (&other, from_dir, from_key, from_name, to_dir),
         ] {
             let mut inode = self.inode(entry.ino)?;
+            check_owner(user, &self.directory(old_dir)?, &inode)?;
             if is_directory(&inode) && dir != old_dir {
                 self.check_outside(entry.ino, dir)?;
                 inode.parent = dir;

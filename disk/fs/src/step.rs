@@ -4,7 +4,7 @@ use crate::error::FsError;
 use crate::unit::UnitState;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
-use tonearm_disk::Aru;
+use tonearm_disk::{Aru, Disk};
 use tonearm_rt::Permit;
 
 /// The recovery unit of one operation: one of its own, or that of the application's unit.
@@ -24,13 +24,14 @@ impl Step {
         }
     }
 
-    /// Waits until the unit's operation before has ended.
-    pub async fn of(unit: &Rc<UnitState>) -> Result<Self, FsError> {
+    /// Waits until the unit's operation before has ended. The unit has a recovery unit from its first change on: before, it holds
+    /// nothing, not even space that others free.
+    pub async fn of(unit: &Rc<UnitState>, disk: &Disk) -> Result<Self, FsError> {
         unit.check()?;
         let turn = unit.turn.acquire(1).await;
         unit.check()?;
         Ok(Self {
-            aru: unit.aru.take(),
+            aru: Some(unit.aru.take().unwrap_or_else(|| disk.begin())),
             of: Some((unit.clone(), turn)),
             is_partial: false,
         })
@@ -72,7 +73,8 @@ impl Drop for Step {
             unit.fail(FsError::UnitEnded("one of its operations has failed"));
         }
         if unit.check_failed().is_ok() {
-            unit.aru.replace(self.aru.take());
+            unit.aru
+                .replace(self.aru.take().filter(|aru| !aru.is_empty()));
         }
     }
 }

@@ -35,6 +35,8 @@ use tonearm_rt::Semaphore;
 
 /// Most open units.
 const UNITS_MAX: usize = 1024;
+/// A user who is named has at most this part of the units, and leaves this part of their memory to others.
+const USER_SHARE: usize = 8;
 /// The part of the memory for units that open units of programs on the mount may hold, of which there may be many that stall. Those
 /// of sessions may hold all but this part.
 const MEMORY_SHARE: u64 = 4;
@@ -42,6 +44,8 @@ const MEMORY_SHARE: u64 = 4;
 pub(crate) const UNIT_FREES_MAX: u64 = 1 << 16;
 
 const ENDED: &str = "it has ended";
+const NO_SPACE: &str =
+    "it had no effect, because the store was full and had no other free space than what it held";
 
 /// Counts of units.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -70,7 +74,9 @@ pub struct Unit {
 pub(crate) struct UnitState {
     pub turn: Semaphore,
     way: Way,
-    /// Missing while an operation has it, and when the unit has ended.
+    /// The user who has begun it, if that is one of whom there are bounds.
+    user: Option<u32>,
+    /// Missing before the first change, while an operation has it, and when the unit has ended.
     pub aru: RefCell<Option<Aru>>,
     pub overlay: RefCell<Overlay>,
     files: RefCell<BTreeMap<u64, Touched>>,
@@ -93,13 +99,52 @@ pub(crate) struct Units {
 }
 
 impl Units {
-    /// Checks that one more can be begun.
-    fn check(&mut self, way: Way) -> Result<(), FsError> {
+    /// Checks that one more can be begun, for `user` if there are bounds of one.
+    fn check(&mut self, way: Way, user: Option<u32>) -> Result<(), FsError> {
         self.open.retain(|unit| unit.strong_count() > 0);
-        match self.open().filter(|unit| unit.way == way).count() {
-            count if count < UNITS_MAX => Ok(()),
-            _ => Err(FsError::TooManyUnits(UNITS_MAX)),
+        let check = |most, count| match count < most {
+            true => Ok(()),
+            false => Err(FsError::TooManyUnits(most)),
+        };
+        let of_way = || self.open().filter(|unit| unit.way == way);
+        check(UNITS_MAX, of_way().count())?;
+        match user {
+            Some(_) => {
+                let count = of_way().filter(|unit| unit.user == user).count();
+                check(UNITS_MAX / USER_SHARE, count)
+            }
+            None => Ok(()),
         }
+    }
+
+    /// Memory that open units may hold beside those of `way` and of the user of `unit` that are open.
+    fn memory_left(&self, unit: &UnitState, most: u64) -> u64 {
+        let own = unit.memory.get();
+        let left = most.saturating_sub(self.memory[unit.way as usize] - own);
+        if unit.user.is_none() {
+            return left;
+        }
+        let of_user = self.open();
+        let of_user = of_user.filter(|open| (open.way, open.user) == (unit.way, unit.user));
+        let used: u64 = of_user.map(|open| open.memory.get()).sum();
+        let most_of_user = most - most / USER_SHARE as u64;
+        left.min(most_of_user.saturating_sub(used - own))
+    }
+
+    /// Ends the oldest unit of a program on the mount that holds space, without effect. False when there is none. Those of sessions
+    /// have locks, for which others wait: they end by themselves.
+    pub fn end_oldest(units: &RefCell<Self>) -> bool {
+        let oldest = {
+            let units = units.borrow();
+            let mut open = units.open();
+            open.find(|unit| unit.way == Way::Mount && unit.holds_space())
+        };
+        if let Some(unit) = &oldest {
+            unit.fail(FsError::UnitEnded(NO_SPACE));
+            // The end of the last use of a file without a name deletes it.
+            unit.files.take();
+        }
+        oldest.is_some()
     }
 
     fn open(&self) -> impl Iterator<Item = Rc<UnitState>> {
@@ -116,11 +161,12 @@ struct Touched {
 }
 
 impl UnitState {
-    fn new(fs: &Fs, aru: Aru) -> Self {
+    fn new(fs: &Fs, aru: Option<Aru>) -> Self {
         Self {
             turn: Semaphore::new(fs.rt(), 1),
             way: fs.way(),
-            aru: RefCell::new(Some(aru)),
+            user: fs.user(),
+            aru: RefCell::new(aru),
             overlay: RefCell::default(),
             files: RefCell::default(),
             failed: RefCell::new(None),
@@ -150,6 +196,11 @@ impl UnitState {
     pub fn fail(&self, error: FsError) {
         self.failed.borrow_mut().get_or_insert(error);
         self.aru.take();
+    }
+
+    /// True when its end would make space. While an operation is under way it does not end.
+    fn holds_space(&self) -> bool {
+        self.aru.borrow().as_ref().is_some_and(Aru::holds_space)
     }
 
     /// Notes that an operation uses the content of a file.
@@ -268,12 +319,12 @@ fn was_moved(base: Option<&[u8]>, now: Option<&[u8]>) -> bool {
 }
 
 impl Fs {
-    /// Begins a unit. An empty one costs little.
+    /// Begins a unit. An empty one costs little and holds nothing.
     ///
     /// # Errors
-    /// When there are 1024 units of the same way.
+    /// When there are 1024 units of the same way, or an eighth of that of the user ([`Fs::for_user`]).
     pub fn begin(&self) -> Result<Unit, FsError> {
-        self.begin_with(self.disk().begin())
+        self.begin_unit(None)
     }
 
     /// Checks that one more unit can be begun.
@@ -281,7 +332,7 @@ impl Fs {
     /// # Errors
     /// As for [`Fs::begin`].
     pub fn check_units(&self) -> Result<(), FsError> {
-        self.units().borrow_mut().check(self.way())
+        self.units().borrow_mut().check(self.way(), self.user())
     }
 
     /// Begins a unit with a recovery unit, which may have changed volumes and lists.
@@ -289,10 +340,14 @@ impl Fs {
     /// # Errors
     /// As for [`Fs::begin`].
     pub fn begin_with(&self, aru: Aru) -> Result<Unit, FsError> {
+        self.begin_unit(Some(aru))
+    }
+
+    fn begin_unit(&self, aru: Option<Aru>) -> Result<Unit, FsError> {
         let fs = self.committed();
         let state = {
             let mut units = fs.units().borrow_mut();
-            units.check(fs.way())?;
+            units.check(fs.way(), fs.user())?;
             let state = Rc::new(UnitState::new(&fs, aru));
             units.open.push(Rc::downgrade(&state));
             units.counts[fs.way() as usize].begun += 1;
@@ -350,9 +405,8 @@ impl Fs {
             Way::Mount => memory / MEMORY_SHARE,
             Way::Session => memory - memory / MEMORY_SHARE,
         };
-        let own = unit.memory.get();
         let way = self.way() as usize;
-        let left = most.saturating_sub(self.units().borrow().memory[way] - own);
+        let left = self.units().borrow().memory_left(unit, most);
         let fits = match step.charge(more) {
             Ok(()) => step.spill_to(left).await,
             refused => refused,
@@ -410,7 +464,7 @@ impl Unit {
         &self,
         operation: impl AsyncFnOnce(&mut Aru) -> T,
     ) -> Result<T, FsError> {
-        let mut step = Step::of(&self.state).await?;
+        let mut step = Step::of(&self.state, self.fs.disk()).await?;
         let result = operation(&mut step).await;
         step.complete();
         Ok(result)
@@ -485,8 +539,7 @@ impl Unit {
         }
         let turn = state.turn.acquire(1).await;
         state.check_failed()?;
-        let aru = state.aru.take();
-        let aru = aru.ok_or(FsError::UnitEnded(ENDED))?;
+        let aru = state.aru.take().unwrap_or_else(|| fs.disk().begin());
         let own = state.clone();
         let ended = fs
             .try_end(Step::own(aru), move |meta| own.apply(meta))

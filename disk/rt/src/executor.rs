@@ -1,9 +1,11 @@
 //! Tasks, operations and timers.
 
+use crate::contained::{Contained, Panics};
 use crate::driver::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
@@ -36,6 +38,8 @@ struct TaskSlot {
     live: bool,
     /// Empty while the task is being polled.
     future: Option<TaskFuture>,
+    /// Its panics outside of the engine end it alone. Empty while the task is being polled.
+    contained: Option<Contained>,
 }
 
 enum OpState {
@@ -65,6 +69,7 @@ struct Core {
     held: Cell<bool>,
     /// Operations that were begun meanwhile.
     waiting: RefCell<Vec<(u64, Request)>>,
+    panics: Panics,
 }
 
 /// Handle of the executor, for one thread. Cheap to clone.
@@ -89,6 +94,7 @@ impl Rt {
             completions: RefCell::default(),
             held: Cell::new(false),
             waiting: RefCell::default(),
+            panics: Panics::default(),
         }))
     }
 
@@ -104,13 +110,14 @@ impl Rt {
             waiter: Cell::new(None),
         });
         let (rt, out) = (self.clone(), shared.clone());
-        self.spawn_boxed(Box::pin(async move {
+        let task = async move {
             let result = future.await;
             *out.result.borrow_mut() = Some(result);
             if let Some(waiter) = out.waiter.take() {
                 rt.wake(waiter);
             }
-        }));
+        };
+        self.spawn_boxed(Box::pin(task), None);
         JoinHandle {
             rt: self.clone(),
             shared,
@@ -119,10 +126,10 @@ impl Rt {
 
     /// Starts a task for whose end no task waits.
     pub fn spawn_detached(&self, future: impl Future<Output = ()> + 'static) {
-        self.spawn_boxed(Box::pin(future));
+        self.spawn_boxed(Box::pin(future), None);
     }
 
-    fn spawn_boxed(&self, future: TaskFuture) {
+    pub(crate) fn spawn_boxed(&self, future: TaskFuture, contained: Option<Contained>) {
         let mut tasks = self.0.tasks.borrow_mut();
         let slot = self.0.free_tasks.borrow_mut().pop().unwrap_or_else(|| {
             tasks.push(TaskSlot {
@@ -130,11 +137,13 @@ impl Rt {
                 queued: false,
                 live: false,
                 future: None,
+                contained: None,
             });
             (tasks.len() - 1) as u32
         });
         let task = &mut tasks[slot as usize];
         task.future = Some(future);
+        task.contained = contained;
         task.live = true;
         task.queued = true;
         let id = TaskId {
@@ -291,26 +300,35 @@ impl Rt {
         loop {
             let next = self.0.ready.borrow_mut().pop_front();
             let Some(id) = next else { return };
-            let future = {
+            let (future, contained) = {
                 let mut tasks = self.0.tasks.borrow_mut();
                 let task = &mut tasks[id.slot as usize];
                 if task.generation != id.generation || !task.live {
                     continue;
                 }
                 task.queued = false;
-                task.future.take()
+                (task.future.take(), task.contained.take())
             };
             let Some(mut future) = future else { continue };
             self.0.current.set(Some(id));
             self.0.polls.set(self.0.polls.get() + 1);
-            let poll = future
-                .as_mut()
-                .poll(&mut Context::from_waker(Waker::noop()));
+            let mut poll = || {
+                let future = future.as_mut();
+                future.poll(&mut Context::from_waker(Waker::noop()))
+            };
+            let polled = match contained {
+                None => Ok(poll()),
+                Some(_) => catch_unwind(AssertUnwindSafe(poll)),
+            };
             self.0.current.set(None);
+            let polled = match polled {
+                Err(panic) if self.0.panics.is_in_engine() => resume_unwind(panic),
+                polled => polled.ok(),
+            };
             let mut tasks = self.0.tasks.borrow_mut();
             let task = &mut tasks[id.slot as usize];
-            if poll.is_pending() {
-                task.future = Some(future);
+            if polled == Some(Poll::Pending) {
+                (task.future, task.contained) = (Some(future), contained);
                 continue;
             }
             task.live = false;
@@ -319,6 +337,9 @@ impl Rt {
             drop(tasks);
             // Dropping the future may call back into the executor, so no borrow is held here.
             drop(future);
+            if let Some(contained) = contained.filter(|_| polled.is_none()) {
+                self.0.panics.end(&contained);
+            }
         }
     }
 
@@ -376,6 +397,10 @@ impl Rt {
         if let Some(task) = waiter {
             self.wake(task);
         }
+    }
+
+    pub(crate) fn panics(&self) -> &Panics {
+        &self.0.panics
     }
 
     pub(crate) fn current_task(&self) -> TaskId {

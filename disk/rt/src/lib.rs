@@ -8,6 +8,7 @@
 //! 3. There are no wakers: a leaf future records the task that polls it, and the executor makes that task ready.
 //!    Spurious polls are allowed, so every leaf future checks its own state.
 
+mod contained;
 mod driver;
 mod executor;
 mod idle;
@@ -15,6 +16,7 @@ mod semaphore;
 mod sync;
 mod watermark;
 
+pub use contained::Contained;
 pub use driver::{Completion, Data, DeviceId, Driver, IoError, Op, Request, SLICES_MAX};
 pub use executor::{Boxed, Io, JoinHandle, Rt, Sleep};
 pub use idle::IdleDriver;
@@ -22,6 +24,8 @@ pub use semaphore::{Permit, Semaphore};
 pub use sync::{Notified, Notify};
 pub use watermark::{Reached, Watermark};
 
+#[cfg(test)]
+mod contained_test;
 #[cfg(test)]
 mod executor_test;
 #[cfg(test)]

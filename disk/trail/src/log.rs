@@ -250,6 +250,15 @@ impl Trail {
         }
     }
 
+    /// Log space for a commit that makes space, ahead of those that wait for some, if it is there.
+    ///
+    /// # Errors
+    /// When the log has failed.
+    pub fn admit_ahead(&self, blocks: u64, ranges: u64) -> Result<Option<Admission>, TrailError> {
+        self.check_usable()?;
+        Ok(self.reserve(self.0.geometry.commit_sectors(blocks, ranges), 0))
+    }
+
     /// Reserves `sectors` if `spare` others are left.
     fn reserve(&self, sectors: u64, spare: u64) -> Option<Admission> {
         let mut state = self.0.state.borrow_mut();

@@ -12,6 +12,7 @@ mod fd;
 mod fork;
 mod lock;
 mod member;
+mod memory;
 mod operation;
 mod reads;
 mod ublk;
@@ -23,6 +24,7 @@ pub use fd::inherited_listeners;
 pub use fork::{NotForChildren, forks};
 pub use lock::Lock;
 pub use member::{Create, Member, MemberError, MemberKind, MemberOptions, PathText, open_member};
+pub use memory::lock_memory;
 pub use ublk::{UblkControl, UblkDescriptors};
 
 #[cfg(test)]

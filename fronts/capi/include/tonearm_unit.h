@@ -15,8 +15,8 @@
  *         // somebody else has changed one of the files: begin again
  *
  * Errors of the system calls below, and of others that belong to a unit: ECANCELED, others have changed what the unit has read
- * or changed, or it was open for too long, and nothing of it has happened; ENOSPC, the unit needs more memory than units may
- * have; ENOTTY, it is not a file of a mounted store.
+ * or changed, or it was open for too long, or it held the last space of a full store, and nothing of it has happened; ENOSPC, the
+ * unit needs more memory than units may have; ENOTTY, it is not a file of a mounted store.
  */
 #ifndef TONEARM_UNIT_H
 #define TONEARM_UNIT_H
@@ -30,7 +30,7 @@ extern "C" {
 
 /*
  * Begins a unit on the descriptor. The argument points to flags, 0 or TONEARM_UNIT_PROCESSES, in place of which the number of the
- * unit is stored. EINVAL: the descriptor or the process has a unit. EAGAIN: there are 64 units.
+ * unit is stored. EINVAL: the descriptor or the process has a unit. EAGAIN: there are 1024 units, or 128 of this user.
  */
 #define TONEARM_UNIT_BEGIN _IOWR(0xe7, 1, uint64_t)
 
@@ -50,7 +50,8 @@ extern "C" {
 
 /*
  * Flag: all that the calling process and its descendants ask for belongs to the unit, and the files that they open from now on;
- * not the content of files that they have open. See `tonearm exec --atomic`.
+ * not the content of files that they have open. Descendants with another user or group, or with further capabilities, do not
+ * belong to it. See `tonearm exec --atomic`.
  */
 #define TONEARM_UNIT_PROCESSES ((uint64_t)1)
 

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! * [`Mountable`] is a directory that can be mounted on, [`MountOptions`] are the options of mount(8).
-//! * [`Session`] is the connection to the kernel. `transport.rs` is the only file that knows how requests come.
+//! * [`Session`] is the connection to the kernel. `transport.rs` and `reply.rs` alone know how requests come and answers go.
 //! * [`FuseServer`] carries requests out in tasks of the engine. `operations.rs` says what each does. A thread of the transport runs
 //!   the tasks itself if it can enter the engine's monitor.
 //!
@@ -26,9 +26,11 @@ mod notices;
 mod operations;
 mod options;
 mod place;
+mod processes;
 #[allow(unsafe_code)]
 mod program;
 mod queue;
+mod reply;
 mod server;
 mod session;
 mod translate;

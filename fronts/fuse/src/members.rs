@@ -1,10 +1,11 @@
-//! Which processes belong to units: those that have begun one with their descendants, and these.
+//! Which processes belong to units: those that have begun one with their descendants, and these, while they ask as the same user and
+//! group and with no further capabilities. A program that has become another user, by its set-user-ID bit or otherwise, does not
+//! act for the user of the unit: what it does happens at once.
 //!
-//! The kernel tells the thread that asks. It waits for the answer, so what /proc says about it and about the processes above it
-//! is true until then. While no such unit is open, nothing is looked up.
+//! While no such unit is open, nothing is looked up.
 
+use crate::processes::{Found, Process, capabilities, is_there, look_up, process_of};
 use std::collections::BTreeMap;
-use std::fs;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -12,9 +13,6 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const KNOWN_MAX: usize = 4096;
 /// Most processes from one up to the first one.
 const DEPTH_MAX: usize = 512;
-
-/// A process or thread: its number, and when it began in clock ticks, because numbers are used again.
-type Process = (u32, u64);
 
 /// The processes of units.
 #[derive(Default)]
@@ -24,45 +22,70 @@ pub(crate) struct Members {
     known: Mutex<Known>,
 }
 
+/// User and group of a request.
+pub(crate) type User = (u32, u32);
+
+/// A unit, with the user and group that have begun it and their capabilities.
+#[derive(Clone, Copy)]
+struct Of {
+    unit: u64,
+    by: User,
+    capabilities: u64,
+}
+
 #[derive(Default)]
 struct Known {
     /// Processes that have begun a unit for themselves and their descendants.
-    roots: BTreeMap<Process, u64>,
+    roots: BTreeMap<Process, Of>,
     /// What was found for others.
-    found: BTreeMap<Process, Option<u64>>,
+    found: BTreeMap<Process, Option<Of>>,
     /// Processes whose unit was aborted under them. They may have lost the processes above them.
-    left: BTreeMap<Process, u64>,
+    left: BTreeMap<Process, Of>,
 }
 
 impl Members {
-    /// The unit of the thread `thread`, by its processes.
-    pub fn unit_of(&self, thread: u32) -> Option<u64> {
+    /// The unit of the thread `thread`, by its processes. It asks as `by`.
+    pub fn unit_of(&self, thread: u32, by: User) -> Option<u64> {
         if !self.active.load(Ordering::Acquire) || thread == 0 {
             return None;
         }
-        let (began, parent) = look_up(thread)?;
+        let found = look_up(thread)?;
+        let of = self.search(thread, &found)?;
+        let gains = || capabilities(thread).is_none_or(|has| has & !of.capabilities != 0);
+        let is_member = of.by == by && (found.watched_by == by.0 || !gains());
+        is_member.then_some(of.unit)
+    }
+
+    fn search(&self, thread: u32, found: &Found) -> Option<Of> {
         let mut known = self.known();
-        if let Some(unit) = known.get((thread, began)) {
-            return unit;
+        if let Some(of) = known.get((thread, found.began)) {
+            return of;
         }
         // A thread has the parent of its process, which may itself have begun the unit.
         let process = process_of(thread).filter(|process| *process != thread);
-        let unit = known.search(process.unwrap_or(parent));
+        let of = known.search(process.unwrap_or(found.parent));
         if known.found.len() >= KNOWN_MAX {
             known.forget();
         }
-        known.found.insert((thread, began), unit);
-        unit
+        known.found.insert((thread, found.began), of);
+        of
     }
 
-    /// The process of `thread` has begun `unit` for itself and its descendants. False when it cannot be found.
-    pub fn begin(&self, thread: u32, unit: u64) -> bool {
+    /// The process of `thread` has begun `unit` as `by` for itself and its descendants. False when it cannot be found.
+    pub fn begin(&self, thread: u32, unit: u64, by: User) -> bool {
         let process = process_of(thread);
-        let root = process.and_then(|process| Some((process, look_up(process)?.0)));
-        let Some(root) = root else { return false };
+        let root = process.and_then(|process| Some((process, look_up(process)?.began)));
+        let (Some(root), Some(capabilities)) = (root, capabilities(thread)) else {
+            return false;
+        };
+        let of = Of {
+            unit,
+            by,
+            capabilities,
+        };
         let mut known = self.known();
         known.found.retain(|_, of| of.is_some());
-        known.roots.insert(root, unit);
+        known.roots.insert(root, of);
         self.active.store(true, Ordering::Release);
         true
     }
@@ -72,16 +95,20 @@ impl Members {
         let mut known = self.known();
         let roots: Vec<u32> = known
             .roots
-            .extract_if(.., |_, of| *of == unit)
+            .extract_if(.., |_, of| of.unit == unit)
             .map(|((process, _), _)| process)
             .collect();
-        let of_it = known.found.extract_if(.., |_, of| *of == Some(unit));
-        let of_it: Vec<Process> = of_it.map(|(process, _)| process).collect();
+        let is_of_it = |of: &Option<Of>| of.is_some_and(|of| of.unit == unit);
+        let of_it = known.found.extract_if(.., |_, of| is_of_it(of));
+        let of_it: Vec<(Process, Option<Of>)> = of_it.collect();
         if left {
             // The process that has begun the unit knows its end, with all its threads.
             let knows = |thread: u32| process_of(thread).is_none_or(|of| roots.contains(&of));
-            let others = of_it.into_iter().filter(|(thread, _)| !knows(*thread));
-            known.left.extend(others.map(|process| (process, unit)));
+            for (process, of) in of_it {
+                if let Some(of) = of.filter(|_| !knows(process.0)) {
+                    known.left.insert(process, of);
+                }
+            }
         }
         known.left.retain(|process, _| is_there(*process));
         while known.left.len() > KNOWN_MAX {
@@ -101,66 +128,51 @@ impl Known {
     /// Makes room for others: processes of units are remembered while they are there.
     fn forget(&mut self) {
         self.found
-            .retain(|process, unit| unit.is_some() && is_there(*process));
+            .retain(|process, of| of.is_some() && is_there(*process));
         if self.found.len() >= KNOWN_MAX {
             self.found.clear();
         }
     }
 
-    fn get(&self, process: Process) -> Option<Option<u64>> {
+    fn get(&self, process: Process) -> Option<Option<Of>> {
         let begun = self.roots.get(&process).or_else(|| self.left.get(&process));
         begun
-            .map(|unit| Some(*unit))
+            .map(|of| Some(*of))
             .or_else(|| self.found.get(&process).copied())
     }
 
     /// The unit of a process, or of one above it.
-    fn search(&self, mut process: u32) -> Option<u64> {
+    fn search(&self, mut process: u32) -> Option<Of> {
         for _ in 0..DEPTH_MAX {
-            let (began, parent) = look_up(process)?;
-            if let Some(unit) = self.get((process, began)) {
-                return unit;
+            let found = look_up(process)?;
+            if let Some(of) = self.get((process, found.began)) {
+                return of;
             }
-            process = parent;
+            process = found.parent;
         }
         None
     }
 }
 
-fn is_there((process, began): Process) -> bool {
-    look_up(process).is_some_and(|(now, _)| now == began)
-}
-
-/// When a process or thread began, and the process above it.
-fn look_up(process: u32) -> Option<(u64, u32)> {
-    let text = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-    // The name stands in parentheses, and may have any characters.
-    let mut fields = text[text.rfind(')')? + 1..].split_ascii_whitespace();
-    let parent = fields.nth(1)?.parse().ok()?;
-    let began = fields.nth(17)?.parse().ok()?;
-    Some((began, parent))
-}
-
-/// The process of a thread.
-fn process_of(thread: u32) -> Option<u32> {
-    let text = fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
-    line.trim().parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::process::{getegid, geteuid};
     use std::process::{Command, id};
+
+    fn user() -> User {
+        (geteuid().as_raw(), getegid().as_raw())
+    }
 
     /// A process, its threads and its children belong to its unit; no others do, and not for longer.
     #[test]
     fn a_process_belongs_to_the_unit_of_one_above_it() {
         let members = Members::default();
-        assert_eq!(members.unit_of(id()), None);
-        assert!(members.begin(id(), 7));
+        let by = user();
+        assert_eq!(members.unit_of(id(), by), None);
+        assert!(members.begin(id(), 7, by));
         let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
-        let of = |process: u32| members.unit_of(process);
+        let of = |process: u32| members.unit_of(process, by);
         let thread = rustix::thread::gettid().as_raw_nonzero().get() as u32;
         assert_eq!(
             (of(id()), of(child.id()), of(thread)),
@@ -174,6 +186,26 @@ mod tests {
         child.wait().expect("wait");
         members.end(8, false);
         assert!(!members.active.load(Ordering::Acquire));
-        assert!(!members.begin(u32::MAX, 9));
+        assert!(!members.begin(u32::MAX, 9, by));
+    }
+
+    /// Programs that have become another user or group do not act for the one who has begun the unit, nor do their descendants.
+    #[test]
+    fn other_credentials_are_no_member() {
+        let members = Members::default();
+        let (uid, gid) = user();
+        assert!(members.begin(id(), 7, (uid, gid)));
+        let mut child = Command::new("sleep").arg("60").spawn().expect("sleep");
+        let of = |by: User| members.unit_of(child.id(), by);
+        for round in 0..2 {
+            assert_eq!(of((uid + 1, gid)), None, "round {round}");
+            assert_eq!(of((uid, gid + 1)), None, "round {round}");
+            assert_eq!(of((uid, gid)), Some(7), "round {round}");
+        }
+        // A process of another user does not get the errors of an aborted unit either.
+        members.end(7, true);
+        assert_eq!((of((uid, gid)), of((uid + 1, gid))), (Some(7), None));
+        child.kill().expect("kill");
+        child.wait().expect("wait");
     }
 }

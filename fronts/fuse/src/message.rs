@@ -1,9 +1,9 @@
 //! What a program asks of the file system, apart from the protocol that brings it.
 
 use crate::metrics::Kind;
-use crate::transport::Reply;
+use crate::reply::Reply;
 use rustix::io::Errno;
-use tonearm_fs::{Allocate, Attr, Listed, Piece, Rename, Seek, SetXattr, Space, Time};
+use tonearm_fs::{Allocate, Attr, FsError, Listed, Piece, Rename, Seek, SetXattr, Space, Time};
 
 /// Bytes that a request takes besides its payload, for the bound on all of them.
 const REQUEST_BYTES: u64 = 16 << 10;
@@ -22,17 +22,24 @@ pub struct Request {
     pub(crate) reply: Reply,
 }
 
-/// Who asks, for files that are made.
+/// Who asks.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller {
     pub uid: u32,
     pub gid: u32,
+    /// The thread, which waits for the answer.
+    pub thread: u32,
 }
 
 impl Caller {
     /// May keep set-user-id bits where others lose them.
     pub fn is_root(self) -> bool {
         self.uid == 0
+    }
+
+    /// The user, unless it is root, who may do everything.
+    pub fn user(self) -> Option<u32> {
+        (!self.is_root()).then_some(self.uid)
     }
 }
 
@@ -84,16 +91,14 @@ pub(crate) enum Operation {
         name: Vec<u8>,
         target: Vec<u8>,
     },
-    /// Makes a regular file if there is none of this name, and opens it.
+    /// Makes a regular file and opens it. There must be none of this name.
     Create {
         dir: u64,
         name: Vec<u8>,
         mode: u32,
         umask: u32,
-        /// It must not be there.
+        /// The caller takes no other file of this name.
         exclusive: bool,
-        /// If it is there, it becomes empty.
-        truncate: bool,
         /// As for `Open`.
         direct: bool,
     },
@@ -254,12 +259,22 @@ impl Operation {
         }
     }
 
-    /// It is for a file whose name the kernel has looked up, and for no name in it.
-    pub fn is_of_known_file(&self) -> bool {
-        matches!(
-            self,
-            Self::Attr { .. } | Self::SetAttr { .. } | Self::ReadLink { .. } | Self::Open { .. }
-        )
+    /// Which errors say that something is no longer as the kernel has looked it up: a unit or a session has ended meanwhile. The
+    /// kernel checks permissions on what it has looked up. To ESTALE it looks all names up again, and checks again.
+    pub fn is_outdated_by(&self) -> fn(&FsError) -> bool {
+        match self {
+            // The file has been deleted.
+            Self::Attr { .. }
+            | Self::SetAttr { .. }
+            | Self::ReadLink { .. }
+            | Self::Open { .. } => |error| matches!(error, FsError::NotFound),
+            // The name was free.
+            Self::Create {
+                exclusive: false, ..
+            } => |error| matches!(error, FsError::Exists),
+            // The name stood for a file of another owner, or for none.
+            _ => |error| matches!(error, FsError::NotOwner),
+        }
     }
 
     /// Memory that it holds until it is answered, in bytes.

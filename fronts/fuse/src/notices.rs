@@ -3,7 +3,7 @@
 
 use crate::message::{Answer, Request};
 use crate::queue::Requests;
-use crate::transport::Reply;
+use crate::reply::Reply;
 use rustix::io::Errno;
 use std::sync::mpsc::Receiver;
 

@@ -6,17 +6,26 @@
 
 use crate::message::{Answer, Caller, Changes, Kept, Line, Operation, Way, When};
 use crate::notices::Notice;
+use crate::processes::is_owner_of_all;
+use crate::reply::Reply;
 use crate::translate::without_privilege;
-use crate::transport::Reply;
 use crate::units::{Place, Units};
+use std::future::poll_fn;
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
+use std::task::Poll;
+use tonearm_base::Nanos;
 use tonearm_fs::{ACL_ACCESS, ACL_DEFAULT, Attr, Fs, FsError, New, Rename, SetAttr};
+use tonearm_rt::Rt;
 
 /// Names that are looked up at a time for a listing, about as many as a page of the kernel's holds.
 const LISTED: usize = 128;
 /// Names with attributes, likewise.
 const LISTED_WITH_ATTRS: usize = 32;
+
+/// How often a change that waits looks whether there is no space.
+const FULL_LOOK: Nanos = Nanos::from_millis(50);
 
 /// Extended attributes that only root sees in a list.
 const TRUSTED: &[u8] = b"trusted.";
@@ -34,6 +43,7 @@ fn acl(name: &[u8]) -> Option<&'static [u8]> {
 pub(crate) struct Context<'a> {
     /// The file system as it is committed.
     pub committed: &'a Fs,
+    pub rt: &'a Rt,
     pub units: &'a Rc<Units>,
     /// What the kernel is to be told.
     pub notices: &'a Sender<Notice>,
@@ -74,7 +84,10 @@ pub(crate) async fn perform(
                 fs.check_not_busy(ino)?;
             }
             let set = without_lost_privilege(fs, by, ino, changes).await?;
-            let attr = fs.set_attr(ino, set).await?;
+            let attr = match set.size {
+                None => context.unless_full(fs.set_attr(ino, set)).await?,
+                Some(_) => fs.set_attr(ino, set).await?,
+            };
             let attr = context.shown(attr).await?;
             Ok(Answer::Attr(attr, kept(fs, ino, None)))
         }
@@ -90,12 +103,13 @@ pub(crate) async fn perform(
                 rdev,
                 ..new(by, mode)
             };
-            context
-                .entry(fs.make_masked(dir, &name, new, umask).await?, dir, &name)
-                .await
+            let made = fs.make_masked(dir, &name, new, umask);
+            let made = context.unless_full(made).await?;
+            context.entry(made, dir, &name).await
         }
         Operation::MakeLink { dir, name, target } => {
-            let made = fs.make_link(dir, &name, &target, new(by, 0)).await?;
+            let made = fs.make_link(dir, &name, &target, new(by, 0));
+            let made = context.unless_full(made).await?;
             context.entry(made, dir, &name).await
         }
         Operation::Create {
@@ -103,19 +117,13 @@ pub(crate) async fn perform(
             name,
             mode,
             umask,
-            exclusive,
-            truncate,
             direct,
+            ..
         } => {
-            let attr = match fs.make_masked(dir, &name, new(by, mode), umask).await {
-                // Another program has made it since the kernel looked.
-                Err(FsError::Exists) if !exclusive => found(fs, by, dir, &name, truncate).await?,
-                made => {
-                    let attr = made?;
-                    fs.open_handle(attr.ino)?;
-                    attr
-                }
-            };
+            // A file that is there is not opened here: the kernel has not checked its permissions.
+            let made = fs.make_masked(dir, &name, new(by, mode), umask);
+            let attr = context.unless_full(made).await?;
+            fs.open_handle(attr.ino)?;
             let direct = context.opened(attr.ino, direct);
             let kept = kept(fs, attr.ino, Some((dir, &name)));
             let ino = attr.ino;
@@ -126,22 +134,22 @@ pub(crate) async fn perform(
             Ok(Answer::Created(shown?, kept, direct))
         }
         Operation::Link { ino, dir, name } => {
-            context
-                .entry(fs.link(ino, dir, &name).await?, dir, &name)
-                .await
+            let linked = context.unless_full(fs.link(ino, dir, &name)).await?;
+            context.entry(linked, dir, &name).await
         }
         Operation::Unlink { dir, name } => {
-            fs.unlink(dir, &name).await?;
+            take_away(by, fs, async |fs| fs.unlink(dir, &name).await).await?;
             written(fs).await?;
             Ok(Answer::Done)
         }
         Operation::RemoveDir { dir, name } => {
-            fs.remove_dir(dir, &name).await?;
+            take_away(by, fs, async |fs| fs.remove_dir(dir, &name).await).await?;
             written(fs).await?;
             Ok(Answer::Done)
         }
         Operation::Rename { from, to, how } => {
-            fs.rename((from.0, &from.1), (to.0, &to.1), how).await?;
+            let rename = async |fs: &Fs| fs.rename((from.0, &from.1), (to.0, &to.1), how).await;
+            context.unless_full(take_away(by, fs, rename)).await?;
             written(fs).await?;
             if matches!(place, Place::Unit(_)) {
                 // The kernel moves what it keeps of the name, also for processes that are not of the unit.
@@ -240,9 +248,11 @@ pub(crate) async fn perform(
             if let Some(list) = acl(&name) {
                 // Only members of the file's group keep the bit, and the kernel does not say in which groups the caller is.
                 let keeps = by.is_root() || fs.attr(ino).await?.inode.gid == by.gid;
-                return done(fs.set_acl(ino, list, Some(&value), keeps).await);
+                let set = fs.set_acl(ino, list, Some(&value), keeps);
+                return done(context.unless_full(set).await);
             }
-            done(fs.set_xattr(ino, &name, &value, how).await)
+            let set = fs.set_xattr(ino, &name, &value, how);
+            done(context.unless_full(set).await)
         }
         Operation::RemoveXattr { ino, name } => match acl(&name) {
             // A file without one has the list that its mode stands for.
@@ -280,7 +290,7 @@ pub(crate) async fn perform(
             if context.member.is_some() {
                 return Err(FsError::Invalid("the process is in a unit already"));
             }
-            let unit = units.begin(fs, context.handle, by.uid, processes)?;
+            let unit = units.begin(fs, context.handle, by, processes)?;
             Ok(Answer::Begun(unit))
         }
         Operation::Enlist { unit } => done(context.units.enlist(context.handle, unit, by.uid)),
@@ -291,6 +301,31 @@ pub(crate) async fn perform(
 }
 
 impl Context<'_> {
+    /// The result of a change that needs space, unless there is none below the store and the change would wait for some. The kernel
+    /// keeps the directory locked meanwhile, also for those who would look for files there, and delete some.
+    async fn unless_full<T>(
+        &self,
+        change: impl Future<Output = Result<T, FsError>>,
+    ) -> Result<T, FsError> {
+        let mut change = pin!(change);
+        loop {
+            let mut look = pin!(self.rt.sleep(FULL_LOOK));
+            let changed = poll_fn(|context| match change.as_mut().poll(context) {
+                Poll::Ready(changed) => Poll::Ready(Some(changed)),
+                Poll::Pending => look.as_mut().poll(context).map(|()| None),
+            });
+            if let Some(changed) = changed.await {
+                return changed;
+            }
+            // A step of a unit waits for no space, and would take the unit with it.
+            if matches!(self.place, Place::Committed)
+                && self.committed.disk().engine().waits_for_space()
+            {
+                return Err(FsError::NoSpaceBelow);
+            }
+        }
+    }
+
     async fn entry(&self, attr: Attr, dir: u64, name: &[u8]) -> Result<Answer, FsError> {
         let kept = kept(self.committed, attr.ino, Some((dir, name)));
         Ok(Answer::Entry(self.shown(attr).await?, kept))
@@ -344,32 +379,17 @@ fn new(by: Caller, mode: u32) -> New {
     }
 }
 
-/// The file of a `create` that was there already, with a handle.
-async fn found(
-    fs: &Fs,
+/// Takes names away. In a directory with the sticky bit the kernel has checked whether the caller may; if another file has got the
+/// name since then, that counts.
+async fn take_away<T>(
     by: Caller,
-    dir: u64,
-    name: &[u8],
-    truncate: bool,
-) -> Result<Attr, FsError> {
-    let attr = fs.look_up(dir, name).await?;
-    fs.open_handle(attr.ino)?;
-    if !truncate {
-        return Ok(attr);
+    fs: &Fs,
+    take: impl AsyncFn(&Fs) -> Result<T, FsError>,
+) -> Result<T, FsError> {
+    match take(&fs.for_user(by.user())).await {
+        Err(FsError::NotOwner) if is_owner_of_all(by.thread) => take(&fs.for_user(None)).await,
+        taken => taken,
     }
-    let changes = Changes {
-        size: Some(0),
-        ..Changes::default()
-    };
-    let cut = async {
-        let set = without_lost_privilege(fs, by, attr.ino, changes).await?;
-        fs.set_attr(attr.ino, set).await
-    };
-    let cut = cut.await;
-    if cut.is_err() {
-        fs.close_handle(attr.ino);
-    }
-    cut
 }
 
 /// The changes of a request, with the mode that they leave: another owner takes the set-user-id bits of any file, and another

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use tonearm_base::Nanos;
 use tonearm_fs::{Fs, FsError, News, Unit, UnitCounts};
-use tonearm_rt::{Notify, Permit, Rt, Semaphore};
+use tonearm_rt::{Contained, Notify, Permit, Rt, Semaphore};
 
 /// Memory that requests under way may take. One more request is taken when it is used up.
 const UNDER_WAY_BYTES: u64 = 64 << 20;
@@ -34,6 +34,8 @@ struct State {
     arrived: Notify,
     units: Rc<Units>,
     notices: Sender<Notice>,
+    /// Requests. One that has no answer gets EIO from its transport.
+    contained: Contained,
 }
 
 impl FuseServer {
@@ -48,6 +50,7 @@ impl FuseServer {
             arrived: arrived.clone(),
             units: Rc::new(Units::new(incoming.shared.clone(), rt)),
             notices: incoming.notices.clone(),
+            contained: Contained::new("a request of the mount", || {}),
         }));
         let notices = server.0.notices.clone();
         fs.watch_sessions(move |News { files, names }| {
@@ -92,6 +95,7 @@ impl FuseServer {
             rt,
             under_way,
             arrived,
+            contained,
             ..
         } = &*self.0;
         while !self.0.stopping.get() {
@@ -104,7 +108,7 @@ impl FuseServer {
                 request.reply.send(Err(STOPPED));
                 break;
             }
-            rt.spawn_detached(self.clone().answer(request, permit));
+            rt.spawn_contained(contained, self.clone().answer(request, permit));
         }
         incoming.refuse_all();
         self.0.fs.watch_sessions(|_| {});
@@ -126,7 +130,7 @@ impl FuseServer {
 
     /// Carries a request out and answers it. Gives the bytes of content, `None` for an error.
     async fn carry_out(&self, request: Request) -> Option<u64> {
-        let State { fs, units, .. } = &*self.0;
+        let State { rt, fs, units, .. } = &*self.0;
         let place = match request.operation {
             Operation::Close { .. } => {
                 if let Some(unit) = units.close_handle(request.handle) {
@@ -137,11 +141,12 @@ impl FuseServer {
             _ => units.place(&request),
         };
         let mut reply = request.reply;
-        let is_known = request.operation.is_of_known_file();
+        let is_outdated_by = request.operation.is_outdated_by();
         let result = match place {
             Ok(place) => {
                 let context = Context {
                     committed: fs,
+                    rt,
                     units,
                     notices: &self.0.notices,
                     by: request.caller,
@@ -149,15 +154,15 @@ impl FuseServer {
                     handle: request.handle,
                     place,
                 };
-                perform(&context, request.operation, &mut reply).await
+                let performed = perform(&context, request.operation, &mut reply);
+                rt.engine(performed).await
             }
             Err(error) => Err(error),
         };
         let bytes = result.as_ref().ok().map(Answer::bytes);
-        reply.send(result.map_err(|error| match error {
-            // The file has been deleted since the kernel looked its name up, which it does again then.
-            FsError::NotFound if is_known => Errno::STALE,
-            error => errno(&error),
+        reply.send(result.map_err(|error| match is_outdated_by(&error) {
+            true => Errno::STALE,
+            false => errno(&error),
         }));
         bytes
     }
@@ -185,7 +190,7 @@ impl FuseServer {
         let result = match units.take_begun(request.handle) {
             Ok((number, unit)) => {
                 let result = match commits {
-                    true => self.commit(&unit).await,
+                    true => self.0.rt.engine(self.commit(&unit)).await,
                     false => {
                         unit.abort();
                         Ok(())

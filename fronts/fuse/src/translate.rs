@@ -1,9 +1,9 @@
 //! Translates between the file system and the protocol: attributes, times, errors.
 
-use fuser::{FileAttr, FileType, INodeNo};
+use fuser::{FileAttr, FileType, Generation, INodeNo};
 use rustix::io::Errno;
 use std::time::{Duration, SystemTime};
-use tonearm_fs::{Attr, FsError, Time};
+use tonearm_fs::{Attr, FsError, ROOT_INO, Time};
 
 /// Bits of the type in a mode.
 pub(crate) const TYPE: u32 = 0o170_000;
@@ -28,11 +28,11 @@ pub(crate) fn errno(error: &FsError) -> Errno {
         FsError::NotEmpty => Errno::NOTEMPTY,
         FsError::NameTooLong => Errno::NAMETOOLONG,
         FsError::Invalid(_) => Errno::INVAL,
-        FsError::NotPermitted(_) => Errno::PERM,
+        FsError::NotPermitted(_) | FsError::NotOwner => Errno::PERM,
         FsError::TooManyLinks => Errno::MLINK,
         FsError::TooLarge => Errno::FBIG,
         FsError::NoAttribute => Errno::NODATA,
-        FsError::AttributeTooLarge(_) => Errno::NOSPC,
+        FsError::AttributeTooLarge(_) | FsError::NoSpaceBelow => Errno::NOSPC,
         FsError::NothingBehind => Errno::NXIO,
         FsError::Unsupported(_) => Errno::OPNOTSUPP,
         FsError::Conflict(_) | FsError::UnitEnded(_) => Errno::CANCELED,
@@ -80,6 +80,18 @@ pub(crate) fn attributes(attr: &Attr, block_size: u32) -> FileAttr {
         blksize: block_size,
         flags: 0,
     }
+}
+
+/// What distinguishes files that have had one number: that of a file which a crash or an aborted unit has taken back is given again.
+/// The root is always the same, and the kernel takes it for 0.
+pub(crate) fn generation(attr: &Attr) -> Generation {
+    let Time { s, ns } = attr.inode.btime;
+    let nanoseconds = s.wrapping_mul(1_000_000_000).wrapping_add(ns.into());
+    // The kernel keeps 32 bits.
+    Generation(match attr.ino {
+        ROOT_INO => 0,
+        _ => (nanoseconds as u64) & u64::from(u32::MAX),
+    })
 }
 
 /// The kind of a file from the upper four bits of its mode.

@@ -1,20 +1,21 @@
-//! The protocol between the kernel and the server, by `fuser` over /dev/fuse. Everything that knows `fuser`'s requests and
-//! replies is in this file, so that another transport can take its place.
+//! The protocol between the kernel and the server, by `fuser` over /dev/fuse. Everything that knows `fuser`'s requests is in this
+//! file, and its replies in `reply.rs`, so that another transport can take their place.
 //!
 //! Each method makes a [`Request`] of what it gets and sends it to the engine, which answers it. `forget` needs
-//! nothing: numbers of inodes are never used again, and no state belongs to them. Operations without a method are answered
+//! nothing: no state belongs to numbers of inodes. Operations without a method are answered
 //! ENOSYS by `fuser`, and the kernel does not ask again: flush, access, locks, poll.
 
 use crate::ioctl;
-use crate::message::{Answer, Caller, Changes, Line, Operation, Request, Way, When};
+use crate::message::{Caller, Changes, Operation, Request, Way, When};
 use crate::operations::WITHOUT_EFFECT;
 use crate::queue::Requests;
-use crate::translate::{DIRECTORY, REGULAR, TYPE, attributes, file_type, requested_time};
+use crate::reply::{Reply, To};
+use crate::translate::{DIRECTORY, REGULAR, TYPE, requested_time};
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, Errno as Code, FileHandle, Filesystem, FopenFlags,
-    Generation, INodeNo, InitFlags, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags,
-    ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry,
-    ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, ReplyXattr, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, Errno as Code, FileHandle, Filesystem, INodeNo, InitFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, TimeOrNow, WriteFlags,
 };
 use rustix::io::Errno;
 use std::ffi::OsStr;
@@ -22,24 +23,18 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, SystemTime};
-use tonearm_fs::{Allocate, Attr, Inode, Piece, Rename, Seek, SetXattr};
+use std::time::SystemTime;
+use tonearm_fs::{Allocate, Rename, Seek, SetXattr};
 
-/// How long the kernel may keep entries and attributes: only requests of the kernel change the tree while it is mounted. What an
-/// open unit has changed differs from process to process, so that the kernel keeps nothing of it.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Most bytes of one write. The kernel splits larger ones.
 pub(crate) const WRITE_MAX: u32 = 1 << 20;
 /// Requests that the kernel sends ahead: read-ahead and direct I/O.
 const BACKGROUND_MAX: u16 = 64;
 /// Most bytes of one copy, so that others are served meanwhile.
 const COPY_MAX: u64 = 64 << 20;
-/// Most bytes of a name.
-const NAME_MAX: u32 = 255;
 /// Flags of open(2): O_DSYNC, which O_SYNC contains.
 const O_DSYNC: i32 = 0o10_000;
 const O_EXCL: i32 = 0o200;
-const O_TRUNC: i32 = 0o1000;
 const O_APPEND: i32 = 0o2000;
 const O_DIRECT: i32 = 0o40_000;
 /// Flags of fallocate(2).
@@ -64,6 +59,8 @@ const CAPABILITIES: &[InitFlags] = &[
     InitFlags::FUSE_DONT_MASK,
     // Files that are open without the page cache can be mapped nevertheless.
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    // Handles of files are valid for as long as the file is there (NFS, open_by_handle_at). The kernel looks up `.` of them.
+    InitFlags::FUSE_EXPORT_SUPPORT,
 ];
 
 /// Sends requests to the engine.
@@ -75,159 +72,6 @@ pub(crate) struct Transport {
     direct_io: bool,
     /// The number of the last handle.
     last_handle: AtomicU64,
-}
-
-/// The way back of a request.
-pub(crate) struct Reply {
-    to: To,
-    block_size: u32,
-    direct_io: bool,
-    handle: FileHandle,
-}
-
-enum To {
-    Attr(ReplyAttr),
-    Create(ReplyCreate),
-    Data(ReplyData),
-    Directory(ReplyDirectory),
-    DirectoryPlus(ReplyDirectoryPlus),
-    Empty(ReplyEmpty),
-    Entry(ReplyEntry),
-    Ioctl(ReplyIoctl),
-    Open(ReplyOpen),
-    OpenDirectory(ReplyOpen),
-    Seek(ReplyLseek),
-    Space(ReplyStatfs),
-    Write(ReplyWrite),
-    /// With the size of the caller's buffer; 0 asks for the size of the value.
-    Xattr(ReplyXattr, u32),
-}
-
-impl Reply {
-    /// Adds a line of a directory. True when there is no room for it.
-    pub fn add(&mut self, line: Line<'_>) -> bool {
-        match (&mut self.to, line) {
-            (To::Directory(reply), Line::Name(listed)) => reply.add(
-                INodeNo(listed.ino),
-                listed.place,
-                file_type(listed.kind),
-                OsStr::from_bytes(&listed.name),
-            ),
-            (To::DirectoryPlus(reply), Line::WithAttr(listed, attr, kept)) => reply.add(
-                INodeNo(listed.ino),
-                listed.place,
-                OsStr::from_bytes(&listed.name),
-                // One time is for both.
-                &time(kept.name && kept.attr),
-                &attributes(attr, self.block_size),
-                Generation(0),
-            ),
-            _ => unreachable!("lines go to the listing that asked for them"),
-        }
-    }
-
-    /// Answers. A kernel that is gone takes no answer.
-    pub fn send(self, result: Result<Answer, Errno>) {
-        match result {
-            Ok(answer) => self.succeed(answer),
-            Err(error) => self.fail(error),
-        }
-    }
-
-    fn succeed(self, answer: Answer) {
-        let block_size = self.block_size;
-        let of = |attr: &Attr| attributes(attr, block_size);
-        let keep = FopenFlags::FOPEN_KEEP_CACHE;
-        let (all_direct, handle) = (self.direct_io, self.handle);
-        let file = |direct: bool| match direct || all_direct {
-            true => FopenFlags::FOPEN_DIRECT_IO,
-            false => keep,
-        };
-        let directory = |direct: bool| match direct {
-            true => FopenFlags::empty(),
-            false => keep | FopenFlags::FOPEN_CACHE_DIR,
-        };
-        match (self.to, answer) {
-            (To::Entry(reply), Answer::Entry(attr, kept)) => {
-                reply.entry(&time(kept.name && kept.attr), &of(&attr), Generation(0));
-            }
-            (To::Entry(reply), Answer::NoEntry(kept)) => {
-                // Number 0 says that there is nothing, and for how long that holds.
-                let (ino, inode) = (0, Inode::default());
-                reply.entry(&time(kept.name), &of(&Attr { ino, inode }), Generation(0));
-            }
-            (To::Attr(reply), Answer::Attr(attr, kept)) => {
-                reply.attr(&time(kept.attr), &of(&attr));
-            }
-            (To::Ioctl(reply), Answer::Done) => reply.ioctl(0, &[]),
-            (To::Ioctl(reply), Answer::Begun(unit)) => reply.ioctl(0, &ioctl::argument(unit)),
-            (To::Empty(reply), Answer::Done) => reply.ok(),
-            (To::Directory(reply), Answer::Done) => reply.ok(),
-            (To::DirectoryPlus(reply), Answer::Done) => reply.ok(),
-            (To::Open(reply), Answer::Opened { direct }) => reply.opened(handle, file(direct)),
-            (To::OpenDirectory(reply), Answer::Opened { direct }) => {
-                reply.opened(handle, directory(direct));
-            }
-            (To::Create(reply), Answer::Created(attr, kept, direct)) => {
-                let kept = time(kept.name && kept.attr);
-                reply.created(&kept, &of(&attr), Generation(0), handle, file(direct));
-            }
-            (To::Data(reply), Answer::Pieces(pieces)) => match &pieces[..] {
-                [Piece::Data(data)] => reply.data(data),
-                pieces => reply.data(&joined(pieces)),
-            },
-            (To::Data(reply), Answer::Bytes(bytes)) => reply.data(&bytes),
-            (To::Write(reply), Answer::Count(bytes)) => reply.written(bytes as u32),
-            (To::Seek(reply), Answer::Offset(offset)) => reply.offset(offset as i64),
-            (To::Space(reply), Answer::Space(space)) => reply.statfs(
-                space.blocks,
-                space.free_blocks,
-                space.free_blocks,
-                // An inode takes part of a block, so there is room for as many as there are free blocks.
-                space.inodes + space.free_blocks,
-                space.free_blocks,
-                space.block_size,
-                NAME_MAX,
-                space.block_size,
-            ),
-            (To::Xattr(reply, 0), Answer::Bytes(value)) => reply.size(value.len() as u32),
-            (To::Xattr(reply, size), Answer::Bytes(value)) if value.len() <= size as usize => {
-                reply.data(&value);
-            }
-            (To::Xattr(reply, _), Answer::Bytes(_)) => reply.error(Code::ERANGE),
-            _ => unreachable!("an operation answers in its own kind"),
-        }
-    }
-
-    fn fail(self, error: Errno) {
-        let code = Code::from_i32(error.raw_os_error());
-        match self.to {
-            To::Attr(reply) => reply.error(code),
-            To::Create(reply) => reply.error(code),
-            To::Data(reply) => reply.error(code),
-            To::Directory(reply) => reply.error(code),
-            To::DirectoryPlus(reply) => reply.error(code),
-            To::Empty(reply) => reply.error(code),
-            To::Entry(reply) => reply.error(code),
-            To::Ioctl(reply) => reply.error(code),
-            To::Open(reply) | To::OpenDirectory(reply) => reply.error(code),
-            To::Seek(reply) => reply.error(code),
-            To::Space(reply) => reply.error(code),
-            To::Write(reply) => reply.error(code),
-            To::Xattr(reply, _) => reply.error(code),
-        }
-    }
-}
-
-fn joined(pieces: &[Piece]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for piece in pieces {
-        match piece {
-            Piece::Data(data) => bytes.extend_from_slice(data),
-            Piece::Zero(length) => bytes.resize(bytes.len() + length, 0),
-        }
-    }
-    bytes
 }
 
 impl Transport {
@@ -248,12 +92,16 @@ impl Transport {
     fn send_on(&self, by: &fuser::Request, handle: FileHandle, operation: Operation, to: To) {
         let member = match handle.0 != 0 && operation.is_of_handle() {
             true => None,
-            false => self.requests.shared.members.unit_of(by.pid()),
+            false => {
+                let members = &self.requests.shared.members;
+                members.unit_of(by.pid(), (by.uid(), by.gid()))
+            }
         };
         self.requests.send(Request {
             caller: Caller {
                 uid: by.uid(),
                 gid: by.gid(),
+                thread: by.pid(),
             },
             member,
             handle: handle.0,
@@ -272,11 +120,6 @@ impl Transport {
         let handle = self.last_handle.fetch_add(1, Ordering::Relaxed) + 1;
         self.send_on(by, FileHandle(handle), operation, to);
     }
-}
-
-/// How long the kernel keeps what it may keep.
-fn time(kept: bool) -> Duration {
-    if kept { KEPT } else { Duration::ZERO }
 }
 
 /// Tells the kernel that a name may stand for another file.
@@ -447,6 +290,10 @@ impl Filesystem for Transport {
         let how = match flags {
             RenameFlags::RENAME_NOREPLACE => Rename::NoReplace,
             RenameFlags::RENAME_EXCHANGE => Rename::Exchange,
+            RenameFlags::RENAME_WHITEOUT => Rename::Whiteout {
+                uid: by.uid(),
+                gid: by.gid(),
+            },
             flags if flags.is_empty() => Rename::Replace,
             _ => return reply.error(Code::EINVAL),
         };
@@ -494,7 +341,6 @@ impl Filesystem for Transport {
             mode: mode & !TYPE | REGULAR,
             umask,
             exclusive: flags & O_EXCL != 0,
-            truncate: flags & O_TRUNC != 0,
             direct: self.direct_io || flags & O_DIRECT != 0,
         };
         self.send_open(by, create, To::Create(reply));

@@ -7,7 +7,7 @@
 //! The kernel keeps no names and attributes that an open unit has changed, so that it asks for each process. Files of a unit are
 //! open without its page cache. So members see their unit, and others what is committed.
 
-use crate::message::{Operation, Request};
+use crate::message::{Caller, Operation, Request};
 use crate::queue::Shared;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -127,17 +127,17 @@ impl Units {
         self: &Rc<Self>,
         fs: &Fs,
         handle: u64,
-        uid: u32,
+        by: Caller,
         processes: Option<u32>,
     ) -> Result<u64, FsError> {
         if self.begun_on(handle).is_some() || self.handles.borrow().contains_key(&handle) {
             return Err(FsError::Invalid("the descriptor has a unit already"));
         }
-        let unit = Rc::new(fs.begin()?);
+        let unit = Rc::new(fs.for_user(by.user()).begin()?);
         let number = self.last.get() + 1;
         self.last.set(number);
         if let Some(thread) = processes
-            && !self.shared.members.begin(thread, number)
+            && !self.shared.members.begin(thread, number, (by.uid, by.gid))
         {
             return Err(FsError::Invalid(
                 "the calling process is not in sight of the server",
@@ -149,7 +149,7 @@ impl Units {
         let open = Open {
             unit: Some(unit),
             handle,
-            uid,
+            uid: by.uid,
             until,
         };
         self.open.borrow_mut().insert(number, open);

@@ -60,6 +60,11 @@ impl Requests {
         self.rt.now()
     }
 
+    /// Runs a call of the engine ([`Rt::engine`]).
+    pub async fn engine<T>(&self, call: impl Future<Output = T>) -> T {
+        self.rt.engine(call).await
+    }
+
     /// A request for `volume` has its answer now.
     pub fn answered(&self, volume: &str, request: &Answered) {
         let now = self.now();

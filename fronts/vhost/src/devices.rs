@@ -171,7 +171,8 @@ impl Devices {
         let sender = |fd: &OwnedFd| EventSender::to(fd).map_err(|error| error.to_string());
         let call = plan.call.as_ref().map(sender).transpose()?;
         let kick = handle.add_foreign_event(plan.kick);
-        let ring = Rc::new(Ring {
+        let ring = Rc::new_cyclic(|own| Ring {
+            contained: Ring::contained(own),
             rt: rt.clone(),
             executor: Executor {
                 // The guest must not notice the end of this process.
@@ -193,13 +194,14 @@ impl Devices {
             under_way: Cell::new(0),
             is_stopping: Cell::new(false),
             has_ended: Cell::new(false),
+            is_lost: Cell::new(false),
             changed: Notify::new(rt),
             call_is_due: Cell::new(false),
         });
         let id = RingId(self.0.next.get());
         self.0.next.set(id.0 + 1);
         self.0.rings.borrow_mut().insert(id, ring.clone());
-        rt.spawn_detached(ring.run(plan.left));
+        rt.spawn_contained(&ring.contained, ring.clone().run(plan.left));
         Ok(id)
     }
 }

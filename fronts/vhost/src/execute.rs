@@ -89,7 +89,10 @@ impl Executor {
                 let status = self.write(chain, sector, sent).await?;
                 (CommandKind::Write, sent, status)
             }
-            kind::FLUSH => (CommandKind::Flush, 0, Status::of(self.volume.flush().await)),
+            kind::FLUSH => {
+                let flushed = self.requests.engine(self.volume.flush()).await;
+                (CommandKind::Flush, 0, Status::of(flushed))
+            }
             // The ranges are counted one by one.
             kind::DISCARD | kind::WRITE_ZEROES => {
                 return Ok((self.clear(chain, kind, sent, arrived).await?, 0));
@@ -137,7 +140,8 @@ impl Executor {
             return Ok((Status::Failed, 0));
         };
         let _memory = self.budget.acquire(bytes).await;
-        let Ok(pieces) = self.volume.read(offset, bytes).await else {
+        let read = self.volume.read(offset, bytes);
+        let Ok(pieces) = self.requests.engine(read).await else {
             return Ok((Status::Failed, 0));
         };
         let mut at = 0;
@@ -174,7 +178,8 @@ impl Executor {
         let Some(offset) = place(sector, bytes) else {
             return Ok(Status::Failed);
         };
-        let Ok(memory) = self.volume.reserve(bytes).await else {
+        let reserved = self.volume.reserve(bytes);
+        let Ok(memory) = self.requests.engine(reserved).await else {
             return Ok(Status::Failed);
         };
         // The checksums are over this copy, whatever the guest does with its own.
@@ -184,7 +189,7 @@ impl Executor {
             .copy_to(&self.memory, HEADER_BYTES, &mut data)?;
         data.attach(Rc::new(memory));
         let written = self.volume.write(offset, data.share(), self.write_through);
-        Ok(Status::of(written.await))
+        Ok(Status::of(self.requests.engine(written).await))
     }
 
     /// Discards ranges, or writes zeroes. Each range is one commit.
@@ -220,15 +225,15 @@ impl Executor {
             let durable = self.write_through;
             let (command, done) = match kind {
                 kind::DISCARD => {
-                    let done = self.volume.trim(offset, length, durable).await;
-                    (CommandKind::Trim, done)
+                    let done = self.volume.trim(offset, length, durable);
+                    (CommandKind::Trim, self.requests.engine(done).await)
                 }
                 _ => {
                     let keep_space = flags & UNMAP == 0;
                     let done = self
                         .volume
                         .write_zeroes(offset, length, keep_space, durable);
-                    (CommandKind::WriteZeroes, done.await)
+                    (CommandKind::WriteZeroes, self.requests.engine(done).await)
                 }
             };
             let status = Status::of(done);

@@ -5,13 +5,14 @@ use crate::execute::{Executor, Status};
 use crate::inflight::Inflight;
 use std::cell::{Cell, RefCell};
 use std::os::unix::net::UnixStream;
-use std::rc::Rc;
-use tonearm_rt::{Data, DeviceId, Notify, Op, Rt};
+use std::rc::{Rc, Weak};
+use tonearm_rt::{Contained, Data, DeviceId, Notify, Op, Rt};
 use tonearm_uring::EventSender;
 use virtio_queue::{Queue, QueueOwnedT, QueueT};
 use vm_memory::GuestAddress;
 
 const NOT_READABLE: Malformed = Malformed::Ring("it is not in the guest's memory");
+const LOST: Malformed = Malformed::Ring("the server has met a fault of its own");
 const OVERRUN: Malformed =
     Malformed::Ring("the guest's index is further ahead than the ring is long");
 
@@ -32,11 +33,46 @@ pub(crate) struct Ring {
     pub under_way: Cell<usize>,
     pub is_stopping: Cell<bool>,
     pub has_ended: Cell<bool>,
+    /// A task has panicked, perhaps the one that would end it.
+    pub is_lost: Cell<bool>,
     pub changed: Notify,
     pub call_is_due: Cell<bool>,
+    pub contained: Contained,
+}
+
+/// A request under way.
+struct UnderWay(Rc<Ring>);
+
+impl UnderWay {
+    fn begin(ring: &Rc<Ring>) -> Self {
+        ring.under_way.set(ring.under_way.get() + 1);
+        Self(ring.clone())
+    }
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        let Self(ring) = self;
+        ring.under_way.set(ring.under_way.get() - 1);
+        if ring.is_stopping.get() {
+            ring.changed.notify();
+        }
+    }
 }
 
 impl Ring {
+    /// What a panic of one of its tasks ends: the connection. The monitor then connects again, and gets new rings.
+    pub fn contained(own: &Weak<Self>) -> Contained {
+        let own = own.clone();
+        Contained::new("a connection of a virtual machine's disk", move || {
+            if let Some(ring) = own.upgrade() {
+                ring.is_lost.set(true);
+                ring.end_connection(LOST);
+                ring.changed.notify();
+            }
+        })
+    }
+
     /// Runs until [`Ring::stop`]. `left` are the requests that another process has left.
     pub async fn run(self: Rc<Self>, left: Vec<u16>) {
         // Another process may have died behind a used request and before it told the guest.
@@ -76,7 +112,8 @@ impl Ring {
         let close = self.rt.stream(self.kick, Op::Close, Data::None);
         // It was open. The wait for it ends with an error.
         let _ = close.await;
-        while !self.has_ended.get() {
+        let is_drained = || self.is_lost.get() && self.under_way.get() == 0;
+        while !self.has_ended.get() && !is_drained() {
             self.changed.wait().await;
         }
         self.queue.borrow().next_avail()
@@ -116,15 +153,11 @@ impl Ring {
     }
 
     fn start(self: &Rc<Self>, head: u16) {
-        self.under_way.set(self.under_way.get() + 1);
-        let ring = self.clone();
-        self.rt.spawn_detached(async move {
+        let under_way = UnderWay::begin(self);
+        self.rt.spawn_contained(&self.contained, async move {
+            let ring = &under_way.0;
             if let Err(fault) = ring.serve(head).await {
                 ring.end_connection(fault);
-            }
-            ring.under_way.set(ring.under_way.get() - 1);
-            if ring.is_stopping.get() {
-                ring.changed.notify();
             }
         });
     }
@@ -173,7 +206,7 @@ impl Ring {
             return;
         }
         let ring = self.clone();
-        self.rt.spawn_detached(async move {
+        self.rt.spawn_contained(&self.contained, async move {
             ring.call_is_due.set(false);
             let needed = {
                 let mut queue = ring.queue.borrow_mut();

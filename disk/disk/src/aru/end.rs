@@ -36,9 +36,7 @@ impl Aru {
     }
 
     async fn commit(mut self) -> Result<Lsn, DiskError> {
-        let is_empty =
-            self.shadow.len() == 0 && self.volumes.is_empty() && self.lists.log.is_empty();
-        if is_empty && self.tree.is_none() {
+        if self.has_no_changes() && self.tree.is_none() {
             return Ok(Lsn(0));
         }
         let disk = self.disk.clone();
@@ -60,7 +58,11 @@ impl Aru {
             if blocks > paid {
                 // A unit that waits for memory must not hold any.
                 drop(memory.take());
-                memory = Some(engine.reserve(blocks * self.block()).await?);
+                let bytes = blocks * self.block();
+                memory = Some(match ranges {
+                    0 => engine.reserve(bytes).await?,
+                    _ => engine.reserve_to_free(bytes).await?,
+                });
                 paid = blocks;
             }
             let admission = engine.admit(blocks, ranges).await?;
@@ -153,7 +155,7 @@ impl Aru {
         blocks += tree.map_or(0, TreeChanges::cost);
         (blocks, ranges) = (
             blocks + self.shadow.in_memory(),
-            ranges + self.shadow.spilled(),
+            ranges.max(u64::from(self.frees)) + self.shadow.spilled(),
         );
         for volume in &self.volumes {
             if volume.changes_entry() || !self.names.is_empty() {

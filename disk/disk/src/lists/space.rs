@@ -109,6 +109,13 @@ impl Disk {
                 }
                 // Now the search covers every zone.
                 Err(error) if error.is_full() && probes == 0 => probes = u64::MAX,
+                // Units that have ended leave the space below them, and open ones hold what others have freed.
+                Err(error) if error.is_full() => {
+                    if !self.give_back_spill().await? && !self.reclaim() {
+                        return Err(error);
+                    }
+                    probes = u64::MAX;
+                }
                 Err(error) => return Err(error),
             }
         }

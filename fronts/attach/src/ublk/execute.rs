@@ -71,18 +71,21 @@ impl Executor {
             durable,
             keep_space,
         } = request;
-        let volume = &self.volume;
+        let (volume, requests) = (&self.volume, &self.requests);
         match verb {
             Verb::Read => return self.read(tag, offset, length).await,
             Verb::Write => {
                 self.write(tag, request).await?;
                 return Ok(length);
             }
-            Verb::Flush => volume.flush().await.map_err(errno)?,
-            Verb::Discard => volume.trim(offset, length, durable).await.map_err(errno)?,
+            Verb::Flush => requests.engine(volume.flush()).await.map_err(errno)?,
+            Verb::Discard => {
+                let discarded = volume.trim(offset, length, durable);
+                requests.engine(discarded).await.map_err(errno)?;
+            }
             Verb::WriteZeroes => {
                 let zeroed = volume.write_zeroes(offset, length, keep_space, durable);
-                zeroed.await.map_err(errno)?;
+                requests.engine(zeroed).await.map_err(errno)?;
             }
             Verb::Other(_) => return Err(Errno::OPNOTSUPP),
         }
@@ -91,7 +94,8 @@ impl Executor {
 
     async fn read(&self, tag: u16, offset: u64, length: u64) -> Result<u64, Errno> {
         let _memory = self.budget.acquire(length).await;
-        let pieces = self.volume.read(offset, length).await.map_err(errno)?;
+        let read = self.requests.engine(self.volume.read(offset, length));
+        let pieces = read.await.map_err(errno)?;
         let mut parts = Vec::with_capacity(pieces.len());
         for piece in &pieces {
             match piece {
@@ -120,7 +124,8 @@ impl Executor {
 
     async fn write(&self, tag: u16, request: IoRequest) -> Result<(), Errno> {
         let bytes = request.length as usize;
-        let memory = self.volume.reserve(request.length).await.map_err(errno)?;
+        let reserved = self.requests.engine(self.volume.reserve(request.length));
+        let memory = reserved.await.map_err(errno)?;
         // The checksums are over this copy, whatever programs do with their pages meanwhile.
         let mut data = self.pool.alloc(bytes);
         if rustix::io::pread(&self.data, &mut data[..], data_offset(tag))? != bytes {
@@ -130,7 +135,7 @@ impl Executor {
         let written = self
             .volume
             .write(request.offset, data.share(), request.durable);
-        written.await.map_err(errno)
+        self.requests.engine(written).await.map_err(errno)
     }
 }
 

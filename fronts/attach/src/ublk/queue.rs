@@ -5,7 +5,7 @@ use super::execute::Executor;
 use rustix::io::Errno;
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
-use tonearm_rt::{Data, DeviceId, IoError, Notify, Op, Request, Rt};
+use tonearm_rt::{Contained, Data, DeviceId, IoError, Notify, Op, Request, Rt};
 use tonearm_uring::UblkDescriptors;
 
 /// A queue that is served.
@@ -27,17 +27,54 @@ pub(super) struct Queue {
     pub changed: Notify,
 }
 
+/// A tag that is served.
+struct Tag(Rc<Queue>, u16);
+
+impl Drop for Tag {
+    fn drop(&mut self) {
+        let Self(queue, _) = self;
+        queue.tags.set(queue.tags.get() - 1);
+        queue.changed.notify();
+    }
+}
+
+/// A request that is carried out.
+struct UnderWay<'a>(&'a Queue);
+
+impl<'a> UnderWay<'a> {
+    fn begin(queue: &'a Queue) -> Self {
+        queue.under_way.set(queue.under_way.get() + 1);
+        Self(queue)
+    }
+}
+
+impl Drop for UnderWay<'_> {
+    fn drop(&mut self) {
+        let Self(queue) = self;
+        queue.under_way.set(queue.under_way.get() - 1);
+        if queue.is_stopping.get() {
+            queue.changed.notify();
+        }
+    }
+}
+
 impl Queue {
     /// Serves `depth` tags from now on. All commands reach the kernel at the same time: it counts a queue that has some of them as one
     /// without a server.
     pub fn start(self: &Rc<Self>, depth: u16) {
         self.tags.set(depth);
-        for tag in 0..depth {
+        let contained = {
             let queue = self.clone();
-            self.rt.spawn_detached(async move {
-                queue.serve(tag).await;
-                queue.tags.set(queue.tags.get() - 1);
+            // Its request has no answer.
+            Contained::new("a device of ublk", move || {
+                queue.fault.set(Some(IoError::EIO));
                 queue.changed.notify();
+            })
+        };
+        for tag in 0..depth {
+            let tag = Tag(self.clone(), tag);
+            self.rt.spawn_contained(&contained, async move {
+                tag.0.serve(tag.1).await;
             });
         }
     }
@@ -91,15 +128,12 @@ impl Queue {
                 Err(error) if error.errno == Errno::NODEV.raw_os_error() => return,
                 Err(error) => return self.fault.set(Some(error)),
             }
-            self.under_way.set(self.under_way.get() + 1);
+            let under_way = UnderWay::begin(self);
             let descriptors = self.descriptors.get();
             let descriptors = descriptors.expect("the device starts when they are mapped");
             let request = IoRequest::parse(descriptors.read(tag));
             result = self.executor.execute(tag, request).await;
-            self.under_way.set(self.under_way.get() - 1);
-            if self.is_stopping.get() {
-                self.changed.notify();
-            }
+            drop(under_way);
             number = queue::COMMIT_AND_FETCH;
         }
     }

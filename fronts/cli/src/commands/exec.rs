@@ -57,7 +57,7 @@ pub fn run(arguments: &Exec) -> anyhow::Result<ExitCode> {
         Err(Errno::CANCELED) => {
             report::complain(&anyhow!(
                 "nothing has happened: others have changed what the command has used, or the unit was open for too long \
-                 (mount -o unit_time=SECONDS); run it again",
+                 (mount -o unit_time=SECONDS), or the store was full; run it again",
             ));
             Ok(CONFLICT.into())
         }

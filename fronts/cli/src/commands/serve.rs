@@ -15,7 +15,7 @@ use crate::serve::metrics::{Address, Responder};
 use crate::serve::mount::{self, MountPlan, Mountpoint};
 use crate::serve::socket_file::{self, SocketFile};
 use crate::serve::vhost::VhostUser;
-use crate::serve::{control_socket, uri};
+use crate::serve::{control_socket, swaps, uri};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -402,6 +402,9 @@ impl Running {
                 true => report::line(device.line())?,
                 false => report::note(device.line()),
             }
+        }
+        if !self.attached.is_empty() {
+            swaps::watch(self.attached.iter().map(Attached::path).collect());
         }
         if let Some(metrics) = &self.metrics {
             report::note(format_args!("metrics at {}", metrics.url));

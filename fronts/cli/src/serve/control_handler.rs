@@ -126,7 +126,17 @@ impl ControlHandler {
 
     /// Carries out `request`. All events go to `events`.
     pub async fn answer(self, request: Request, events: Sender<Event>) {
-        let event = match self.do_it(request, &events).await {
+        let only_looks = matches!(
+            request,
+            Request::Stats | Request::Info | Request::VolumeList | Request::ArchiveStatus
+        );
+        let answer = self.do_it(request, &events);
+        let answer = match only_looks {
+            true => answer.await,
+            // What it changes is the engine's.
+            false => self.0.rt.engine(answer).await,
+        };
+        let event = match answer {
             Ok(answer) => Event::Done(answer),
             Err(error) => Event::Failed(error.to_string()),
         };

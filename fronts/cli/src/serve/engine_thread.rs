@@ -9,6 +9,7 @@ use super::control_handler::{ControlHandler, Front, Services};
 use super::mailbox::{Mailbox, Message};
 use super::mount::Mountpoint;
 use crate::cli::Members;
+use crate::control;
 use crate::opening;
 use std::cell::Cell;
 use std::path::PathBuf;
@@ -20,7 +21,7 @@ use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions, Volume};
 use tonearm_fuse::{FuseServer, Requests};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
-use tonearm_rt::{Data, DeviceId, Op, Rt};
+use tonearm_rt::{Contained, Data, DeviceId, Op, Rt};
 use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, FileSystem, Occupant};
 use tonearm_terminal::progress::{Progress, Unit};
@@ -29,6 +30,10 @@ use tonearm_vhost::Devices;
 
 /// How long clients may take for their last replies at the end.
 const GRACE: Nanos = Nanos::from_secs(10);
+
+/// The answer to a request that has ended without one.
+const PANICKED: &str =
+    "the request has met a fault of the server, which goes on; its output says where";
 
 /// The parameters of the engine thread.
 pub struct Setup {
@@ -80,7 +85,8 @@ pub fn start(setup: Setup, events: Sender<Event>) -> std::io::Result<JoinHandle<
             let result = std::panic::catch_unwind(work);
             let panicked = || {
                 anyhow::anyhow!(
-                    "the engine thread has panicked; the store recovers when it is opened next"
+                    "the server ends because its engine has met a fault of its own (the panic above): what is in its memory \
+                     may be wrong, so nothing more is written; start it again, and the store recovers what was committed"
                 )
             };
             // The main thread receives until it gets this event.
@@ -93,6 +99,13 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
         // The kernel may write to a device of ours to get memory, and must not wait for that because this thread needs some.
         // Without CAP_SYS_RESOURCE it is refused, and so is the device.
         let _ = rustix::process::configure_io_flusher_behavior(true);
+        // Nor may its memory be where the kernel gets it back only through the device.
+        if let Err(error) = tonearm_uring::lock_memory() {
+            report::note(format_args!(
+                "the memory of this server cannot be locked ({error}): it may be moved to swap space; \
+                 give it CAP_IPC_LOCK or a higher limit (ulimit -l, LimitMEMLOCK=infinity)"
+            ));
+        }
     }
     if !setup.mounts {
         return run_on(setup, events, Executor::new()?, None);
@@ -110,6 +123,11 @@ fn run_on(
     executor: Executor,
     inside: Option<&mut Occupant<'_>>,
 ) -> anyhow::Result<()> {
+    executor.rt.report_panics(|what| {
+        report::note(format_args!(
+            "{what} has ended by a fault of the server's own (the panic above); everything else goes on"
+        ));
+    });
     let disk = opening::open_disk(&executor, &setup.path, &setup.places, setup.options.clone())?;
     report_recovery(&disk);
     report_missed_bounds(&executor.rt, &disk);
@@ -296,7 +314,14 @@ impl Serving {
                         self.files.accept(self.executor.handle.add_stream(socket));
                     }
                     Message::Ask(request, replies) => {
-                        rt.spawn(self.control.clone().answer(request, replies));
+                        let failed = replies.clone();
+                        let contained =
+                            Contained::new("a request by the control socket", move || {
+                                // The client may have disconnected.
+                                let _ = failed.send(control::Event::Failed(PANICKED.into()));
+                            });
+                        let answer = self.control.clone().answer(request, replies);
+                        rt.spawn_contained(&contained, answer);
                     }
                     Message::Vhost(ask) => self.devices.answer(ask),
                     Message::Ublk(ask) => self.queues.answer(ask),

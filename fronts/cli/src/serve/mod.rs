@@ -25,6 +25,7 @@ pub mod mailbox;
 pub mod metrics;
 pub mod mount;
 pub mod socket_file;
+pub mod swaps;
 pub mod ublk;
 pub mod uri;
 pub mod vhost;

@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::{BufPool, Nanos, Slice};
 use tonearm_requests::{Counters, Recorder, RequestMetrics};
-use tonearm_rt::{DeviceId, Notify, Rt};
+use tonearm_rt::{Contained, DeviceId, Notify, Rt};
 
 const ZEROES_BYTES: usize = 64 << 10;
 
@@ -115,7 +115,15 @@ impl Connections {
             target,
             read_only,
         });
-        shared.rt.spawn(serve(shared.clone(), id, session, guard));
+        let contained = {
+            let (shared, link) = (shared.clone(), session.link.clone());
+            Contained::new("a connection of NBD", move || {
+                link.lose();
+                shared.remove(id);
+            })
+        };
+        let serving = serve(shared.clone(), id, session, guard, contained.clone());
+        shared.rt.spawn_contained(&contained, serving);
         id
     }
 
@@ -196,16 +204,22 @@ async fn serve<T: Target>(
     id: u64,
     session: Rc<Session<T>>,
     guard: Option<ConnectionGuard>,
+    contained: Contained,
 ) {
-    let receiving = shared.rt.spawn(receive(session.clone()));
-    session.link.send_replies().await;
-    receiving.await;
+    let link = session.link.clone();
+    let receiving = {
+        let (session, link, contained) = (session.clone(), link.clone(), contained.clone());
+        async move {
+            receive(session, contained).await;
+            link.set_receiver_ended();
+        }
+    };
+    shared.rt.spawn_contained(&contained, receiving);
+    link.send_replies().await;
+    link.receiver_ended().await;
     drop(session);
-    shared.open.borrow_mut().remove(&id);
-    let open = &shared.metrics.connections_open;
-    open.set(open.get() - 1);
     drop(guard);
-    shared.gone.notify();
+    shared.remove(id);
 }
 
 /// State that all connections share.
@@ -230,6 +244,15 @@ pub(super) struct Shared {
 }
 
 impl Shared {
+    /// Forgets a connection.
+    fn remove(&self, id: u64) {
+        if self.open.borrow_mut().remove(&id).is_some() {
+            let open = &self.metrics.connections_open;
+            open.set(open.get() - 1);
+            self.gone.notify();
+        }
+    }
+
     /// Starts the task that cuts stalled connections, unless it is running. It ends when no client has a request or a
     /// reply to complete, so that an idle server has no timer.
     pub fn watch(self: &Rc<Self>) {

@@ -41,25 +41,26 @@ pub(super) async fn execute<T: Target>(
     payload: Option<Slice>,
 ) {
     let Session { link, target, .. } = &*session;
+    let rt = &link.shared.rt;
     let done = match command {
         Command::Read {
             offset,
             length,
             dont_fragment,
-        } => match target.read(offset, length.into()).await {
+        } => match rt.engine(target.read(offset, length.into())).await {
             Ok(pieces) => return link.reply_read(ticket, offset, &pieces, dont_fragment),
             Err(error) => Err(error),
         },
         Command::Write { offset, fua, .. } => {
             let data = payload.expect("a write comes with its payload");
-            target.write(offset, data, fua).await
+            rt.engine(target.write(offset, data, fua)).await
         }
-        Command::Flush => target.flush().await,
+        Command::Flush => rt.engine(target.flush()).await,
         Command::Trim {
             offset,
             length,
             fua,
-        } => target.trim(offset, length.into(), fua).await,
+        } => rt.engine(target.trim(offset, length.into(), fua)).await,
         Command::WriteZeroes {
             offset,
             length,
@@ -68,16 +69,15 @@ pub(super) async fn execute<T: Target>(
             ..
         } => {
             // Zeroes are an entry in the log. They are always fast, whatever FAST_ZERO asks.
-            target
-                .write_zeroes(offset, length.into(), no_hole, fua)
-                .await
+            let zeroed = target.write_zeroes(offset, length.into(), no_hole, fua);
+            rt.engine(zeroed).await
         }
-        Command::Cache { offset, length } => target.cache(offset, length.into()).await,
+        Command::Cache { offset, length } => rt.engine(target.cache(offset, length.into())).await,
         Command::BlockStatus {
             offset,
             length,
             one_extent,
-        } => match target.status(offset, length.into()).await {
+        } => match rt.engine(target.status(offset, length.into())).await {
             Ok(runs) => match extents(&runs, length, one_extent) {
                 extents if extents.is_empty() => Err(TargetError {
                     errno: NbdErrno::Io,

@@ -56,6 +56,10 @@ pub(super) struct Link {
     /// Bytes of replies in each class.
     reply_bytes: [Cell<u64>; Class::ALL.len()],
     received_all: Cell<bool>,
+    /// The receiving task has ended.
+    receiver_ended: Cell<bool>,
+    /// A task of the connection has panicked: what it had is missing, so the end waits for none of it.
+    is_lost: Cell<bool>,
     stopping: Cell<bool>,
     closed: Cell<bool>,
     closing: RefCell<Option<Io>>,
@@ -139,6 +143,8 @@ impl Link {
             in_flight: Cell::new(0),
             reply_bytes: Default::default(),
             received_all: Cell::new(false),
+            receiver_ended: Cell::new(false),
+            is_lost: Cell::new(false),
             stopping: Cell::new(false),
             closed: Cell::new(false),
             closing: RefCell::new(None),
@@ -168,6 +174,26 @@ impl Link {
     pub fn set_received_all(&self) {
         self.received_all.set(true);
         self.sender.notify();
+    }
+
+    /// Notes that the receiving task has ended.
+    pub fn set_receiver_ended(&self) {
+        self.receiver_ended.set(true);
+        self.sender.notify();
+    }
+
+    /// Resolves when the receiving task has ended.
+    pub async fn receiver_ended(&self) {
+        while !self.receiver_ended.get() {
+            self.sender.wait().await;
+        }
+    }
+
+    /// Ends the connection after a panic of one of its tasks.
+    pub fn lose(&self) {
+        self.is_lost.set(true);
+        self.close();
+        self.set_receiver_ended();
     }
 
     /// Ends the connection at once. Queued replies are thrown away.
@@ -338,7 +364,8 @@ impl Link {
         let no_more = self.received_all.get()
             || self.closed.get()
             || (self.stopping.get() && self.receiver_waits.get());
-        no_more && self.in_flight.get() == 0 && self.outbox.borrow().is_empty()
+        let is_done = self.in_flight.get() == 0 && self.outbox.borrow().is_empty();
+        no_more && is_done || self.is_lost.get()
     }
 
     fn discard(&self) {

@@ -27,7 +27,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 use tonearm_base::{Buf, BufPool, Nanos, Slice};
-use tonearm_rt::{Data, Op, Permit, Rt};
+use tonearm_rt::{Contained, Data, Op, Permit, Rt};
 
 /// Payloads of at least this size are received in place, except for the bytes that came with their header.
 const IN_PLACE_BYTES_MIN: usize = 64 << 10;
@@ -67,7 +67,7 @@ struct Receiver<T> {
 }
 
 /// Receives and starts requests until no more can come.
-pub(super) async fn receive<T: Target>(session: Rc<Session<T>>) {
+pub(super) async fn receive<T: Target>(session: Rc<Session<T>>, contained: Contained) {
     let link = session.link.clone();
     let runner = Runner::new();
     let mut receiver = Receiver {
@@ -80,7 +80,7 @@ pub(super) async fn receive<T: Target>(session: Rc<Session<T>>) {
     while let ControlFlow::Continue(started) = receiver.next().await {
         if let Some((ticket, command, payload)) = started {
             let request = execute(session.clone(), ticket, command, payload);
-            runner.start(&link.shared.rt, request);
+            runner.start(&link.shared.rt, &contained, request);
         }
     }
     link.set_received_all();
@@ -255,6 +255,7 @@ impl<T: Target> Receiver<T> {
     /// Waits for memory of the target for a payload that is whole.
     async fn reserve(&self, len: usize) -> Flow<Result<Permit, TargetError>> {
         let reserve = self.session.target.reserve(len as u64);
+        let reserve = self.link.shared.rt.engine(reserve);
         let since = &self.link.reserving_since;
         since.set(Some(self.arrived));
         let reserved = self.link.unless_ended(reserve).await;
@@ -436,7 +437,7 @@ impl<F: Future<Output = ()> + 'static> Runner<F> {
     }
 
     /// Runs `future` as far as it goes, and the rest of it as a task.
-    pub fn start(&self, rt: &Rt, future: F) {
+    pub fn start(&self, rt: &Rt, contained: &Contained, future: F) {
         let spare = self.spare.borrow_mut().pop();
         let mut place = spare.unwrap_or_else(|| Box::pin(None));
         place.as_mut().set(Some(future));
@@ -446,7 +447,7 @@ impl<F: Future<Output = ()> + 'static> Runner<F> {
             return keep(&self.spare, place);
         }
         let spare = self.spare.clone();
-        rt.spawn(async move {
+        rt.spawn_contained(contained, async move {
             std::future::poll_fn(|context| poll(&mut place, context)).await;
             keep(&spare, place);
         });

@@ -5,6 +5,7 @@ extern crate tonearm_nbd as nbd;
 mod clients;
 mod commands;
 mod common;
+mod faults;
 mod fuzzed;
 mod hostile;
 mod model;

@@ -30,6 +30,7 @@ mod mount_databases;
 mod mount_media;
 mod mount_postgres;
 mod mount_units;
+mod mount_users;
 mod mount_writes;
 mod mounts;
 mod nbdsh;

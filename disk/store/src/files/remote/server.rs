@@ -17,7 +17,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::{Buf, BufPool, LooseBuf, Lsn, Nanos};
 use tonearm_disk::{Disk, Marks};
-use tonearm_rt::{Data, DeviceId, Rt, Semaphore};
+use tonearm_rt::{Contained, Data, DeviceId, Rt, Semaphore};
 
 /// Most sessions at a time.
 const SESSIONS_MAX: usize = 256;
@@ -84,7 +84,17 @@ impl FileServer {
         let number = state.sessions.begin();
         let session = state.sessions.get(number).expect("begun just now");
         links.open.borrow_mut().insert(number, link.clone());
-        rt.spawn_detached(async move {
+        let contained = {
+            let state = state.clone();
+            Contained::new("a connection to the files", move || {
+                state.sessions.end(number);
+                if let Some(link) = state.links.open.borrow_mut().remove(&number) {
+                    link.cut();
+                }
+                state.links.changed.notify();
+            })
+        };
+        rt.spawn_contained(&contained, async move {
             let connection = Connection {
                 beside: Semaphore::new(link.rt(), BESIDE_MAX),
                 link,
@@ -203,7 +213,8 @@ impl Connection {
             let Some(memory) = self.link.memory(reply_bytes(&request)).await else {
                 return Ok(());
             };
-            self.answer(number, request, memory).await?;
+            let answer = self.answer(number, request, memory);
+            self.link.rt().engine(answer).await?;
             incoming.consume(len);
         }
         Ok(())

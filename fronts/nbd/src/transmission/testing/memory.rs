@@ -31,6 +31,8 @@ struct State {
     pinned: Cell<bool>,
     /// Reads leave out their last piece.
     short: Cell<bool>,
+    /// The next look at the size panics.
+    panics: Cell<bool>,
     failure: RefCell<Option<TargetError>>,
     flushes: Cell<u64>,
     durable: Cell<u64>,
@@ -50,6 +52,7 @@ impl MemoryTarget {
             read_only: Cell::default(),
             pinned: Cell::default(),
             short: Cell::default(),
+            panics: Cell::default(),
             failure: RefCell::default(),
             flushes: Cell::default(),
             durable: Cell::default(),
@@ -64,6 +67,11 @@ impl MemoryTarget {
     /// Lets every call fail from now on, or none.
     pub fn set_failure(&self, failure: Option<TargetError>) {
         *self.0.failure.borrow_mut() = failure;
+    }
+
+    /// Lets the next look at the size panic, which the task of a connection makes beside the engine.
+    pub fn set_panics(&self) {
+        self.0.panics.set(true);
     }
 
     /// Refuses changes from now on.
@@ -153,6 +161,7 @@ impl MemoryTarget {
 
 impl Target for MemoryTarget {
     fn size_bytes(&self) -> u64 {
+        assert!(!self.0.panics.replace(false), "a fault of the connection");
         self.0.bytes.borrow().len() as u64
     }
 
