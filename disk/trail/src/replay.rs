@@ -433,9 +433,9 @@ impl Replay {
             finding.sight = Sight::Whole(self.join_of(record));
             return finding;
         }
+        (finding.followed, finding.proven) = self.look_behind().await;
         let unreadable = self.current.bytes.is_none()
             || self.next.as_ref().is_some_and(|next| next.bytes.is_none());
-        (finding.followed, finding.proven) = self.look_behind().await;
         if unreadable || self.hidden.is_some() {
             finding.sight = Sight::Unreadable;
         }
