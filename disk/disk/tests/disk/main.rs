@@ -3,6 +3,7 @@
 mod bytes;
 mod closing;
 mod common;
+mod events;
 mod failing;
 mod files;
 mod full;
