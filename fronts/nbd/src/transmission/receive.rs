@@ -257,6 +257,7 @@ impl<T: Target> Receiver<T> {
         let reserve = self.session.target.reserve(len as u64);
         let since = &self.link.reserving_since;
         since.set(Some(self.arrived));
+        let _begun = self.link.shared.recorder.under_way().begin(self.arrived);
         let reserved = self.link.unless_ended(reserve).await;
         since.set(None);
         match reserved {
