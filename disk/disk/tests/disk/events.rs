@@ -97,6 +97,7 @@ fn each_read_that_fails_is_counted_and_the_store_goes_on() {
         OpenOptions::default(),
         async |open: Open| {
             let Open { world, disk, .. } = open;
+            disk.resize_volume("main", 16 * B).await.unwrap();
             let main = disk.volume("main").unwrap();
             main.write(0, block(1), true).await.unwrap();
             main.write(2 * B, block(1), true).await.unwrap();

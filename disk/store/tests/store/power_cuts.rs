@@ -162,7 +162,9 @@ fn each_operation_is_durable_when_it_is_answered_where_writes_are() {
 fn a_unit_of_each_change_is_durable_when_its_end_is_answered() {
     type Change = fn(&dyn Files, FileId, AruId);
     let size: Change = |files, file, unit| files.truncate(file, Some(unit), 100).unwrap();
-    let made: Change = |files, _, unit| drop(files.create(unit, "g").unwrap());
+    let made: Change = |files, _, unit| {
+        files.create(unit, "g").unwrap();
+    };
     let mode: Change = |files, _, unit| {
         let set = NewAttr {
             mode: Some(0o600),

@@ -226,7 +226,8 @@ fn the_number_of_a_commit_of_the_last_server_is_not_given() {
     let first: String = get(&db, "PRAGMA tonearm_lsn");
     assert!(first.parse::<u64>().unwrap() > 0);
     restart_with_all(&mut store);
-    for pragma in ["PRAGMA tonearm_lsn", "PRAGMA tonearm_wait = durable"] {
+    // The first one asks the server.
+    for pragma in ["PRAGMA tonearm_wait = durable", "PRAGMA tonearm_lsn"] {
         let asked = db.query_row(pragma, [], |row| row.get::<_, String>(0));
         let text = asked.unwrap_err().to_string();
         assert!(text.contains("started again"), "{pragma}: {text}");
