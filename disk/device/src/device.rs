@@ -8,6 +8,7 @@
 //! 4. A range that is not wholly inside the device, or not of whole blocks, is refused with `EINVAL` and changes
 //!    nothing.
 
+use crate::events::Events;
 use crate::raid::{ArrayStatus, RaidError, RebuildRate};
 use std::future::Future;
 use std::ops::Range;
@@ -108,6 +109,11 @@ pub trait Redundancy {
 
     /// The array's members and counters; `None` where they are those of arrays below.
     fn status(&self) -> Option<ArrayStatus> {
+        None
+    }
+
+    /// Where the array notes what happens to its members; `None` where it is noted nowhere.
+    fn events(&self) -> Option<Events> {
         None
     }
 

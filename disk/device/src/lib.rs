@@ -2,9 +2,10 @@
 //!
 //! At the bottom is a [`RawDevice`] over the executor's driver. A [`Filter`] wraps a device and is a device itself,
 //! so filters stack: [`FlushFence`] fails every flush after a failed one. A [`Section`] is a part of a device. [`raid`] combines several devices into
-//! one. A [`Pace`] keeps work on a whole store to a rate. Filters for tests, and the suite that every device must pass, are in `tonearm_world`.
+//! one. [`Events`] is the list of what happens to drives and store. A [`Pace`] keeps work on a whole store to a rate. Filters for tests, and the suite that every device must pass, are in `tonearm_world`.
 
 mod device;
+mod events;
 mod fence;
 mod pace;
 pub mod raid;
@@ -15,6 +16,7 @@ pub use device::{
     Device, DeviceIo, Filter, Interrupted, IsRight, Known, Mended, OnProgress, Redundancy, Working,
     at_once, span,
 };
+pub use events::{EventClass, Events, KEPT as EVENTS_KEPT, StoreEvent, Unseen};
 pub use fence::FlushFence;
 pub use pace::{ByteRate, Pace};
 pub use raw::RawDevice;

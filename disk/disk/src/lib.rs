@@ -32,10 +32,10 @@ pub use error::{DiskError, ErrorKind};
 pub use lists::check::ListsReport;
 pub use lists::{BlockId, ListId};
 pub use tonearm_engine::{
-    Ack, ByteRate, CreateParams, CreatePlan, HeadParams, HomeParams, LogDrive, Marks, MemberDevice,
-    MemberSpace, NewMember, NumberKind, NumberUnit, OpenOptions, Placement, Progress,
-    RecoveryReport, Scrub, ScrubReport, StoreNumber, StoreStats, grown, load_superblock,
-    plan_create,
+    Ack, ByteRate, CreateParams, CreatePlan, EventClass, Events, HeadParams, HomeParams, LogDrive,
+    Marks, MemberDevice, MemberSpace, NewMember, NumberKind, NumberUnit, OpenOptions, Placement,
+    Progress, RecoveryReport, Scrub, ScrubReport, StoreEvent, StoreNumber, StoreStats, grown,
+    load_superblock, plan_create,
 };
 pub use tonearm_format::VolumeKind;
 pub use tonearm_layout::Piece;

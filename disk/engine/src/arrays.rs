@@ -30,7 +30,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use tonearm_device::raid::{ArrayStatus, MemberState, Raid0, Raid5, RaidError, RebuildRate};
 use tonearm_device::{
-    Device, DeviceIo, Interrupted, Known, Mended, OnProgress, Redundancy, Section, Working,
+    Device, DeviceIo, Events, Interrupted, Known, Mended, OnProgress, Redundancy, Section, Working,
 };
 use tonearm_format::{ArrayDescriptor, ArrayMember, HEADER_AREA_BYTES, PATH_MAX, Uuid};
 use tonearm_rt::{Data, Op};
@@ -268,6 +268,10 @@ impl Redundancy for StoreArray {
                 lost: array.failure(),
             },
         })
+    }
+
+    fn events(&self) -> Option<Events> {
+        Some(self.0.keeper.events())
     }
 
     fn resync(&self, progress: OnProgress) -> Working<u64> {

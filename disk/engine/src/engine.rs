@@ -19,7 +19,7 @@ use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::{Lsn, Nanos, Slice};
 use tonearm_device::raid::{ArrayStatus, RaidError, RebuildRate};
-use tonearm_device::{OnProgress, Redundancy};
+use tonearm_device::{Events, OnProgress, Redundancy};
 use tonearm_format::{Superblock, Uuid};
 use tonearm_layout::Home;
 use tonearm_rt::{Notified, Permit};
@@ -419,6 +419,11 @@ impl Engine {
     /// The home, for the offline repair of a store that nothing else uses.
     pub fn home(&self) -> &Rc<dyn Home> {
         &self.0.home
+    }
+
+    /// What has happened to the store and its drives since the opening.
+    pub fn events(&self) -> &Events {
+        &self.0.events
     }
 
     /// The failure that made the store read-only, if any.

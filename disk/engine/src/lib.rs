@@ -78,7 +78,7 @@ pub use scrub::{Scrub, ScrubReport};
 pub use stats::{NumberKind, NumberUnit, StoreNumber, StoreStats};
 pub use superblocks::{MemberDevice, MemberSuperblock, load as load_superblock};
 
-pub use tonearm_device::ByteRate;
+pub use tonearm_device::{ByteRate, EventClass, Events, StoreEvent};
 pub use tonearm_format::Placement;
 pub use tonearm_layout::layouts::{HomeParams, grown};
 pub use tonearm_trail::{Admission, GivenUp, History, HistoryError, RecoveredCommit, WriteCache};

@@ -12,7 +12,7 @@ use crate::ordered::Ordered;
 use crate::pinned::Pinned;
 use crate::recovery::{Progress, Recovery, RecoveryReport};
 use crate::redundancy::Footprint;
-use crate::shared::{Shared, array_of};
+use crate::shared::{Shared, array_of, events_of};
 use crate::superblocks::{self, MemberDevice};
 use crate::write_back::WriteBack;
 use std::cell::{Cell, RefCell};
@@ -154,6 +154,7 @@ async fn open(
     report.duration = rt.now().since(started);
     let read_only = options.read_only;
     let shared = Rc::new(Shared {
+        events: events_of(rt, &devices),
         rt: rt.clone(),
         pool: pool.clone(),
         options,
@@ -171,6 +172,13 @@ async fn open(
     let write_back = Rc::new(WriteBack::new(&shared));
     if !read_only {
         write_back.start();
+        // The log may fail while nobody waits for it.
+        let log = shared.clone();
+        rt.spawn(async move {
+            if let Some(error) = log.trail.failure().await {
+                log.fail(error.into());
+            }
+        });
     }
     let checkpoint_every = shared.options.checkpoint_every;
     let engine = Engine(Rc::new(Inner {

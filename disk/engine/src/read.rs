@@ -43,7 +43,8 @@ impl Engine {
             Counters::add(&counters.read_hits, 1);
         }
         if let [Part::Home { at, count, .. }] = parts.as_slice() {
-            let pieces = self.0.home.read(*at, *count).await?;
+            let read = self.0.home.read(*at, *count).await;
+            let pieces = read.inspect_err(|error| self.0.note_read(error))?;
             drop(parts);
             return Ok(pieces);
         }
@@ -68,7 +69,10 @@ impl Engine {
                 Err(piece) => pieces.push(piece),
                 Ok(task) => match task.await {
                     Ok(more) => pieces.extend(more),
-                    Err(error) => failed = failed.or(Some(error)),
+                    Err(error) => {
+                        self.0.note_read(&error);
+                        failed = failed.or(Some(error));
+                    }
                 },
             }
         }

@@ -7,9 +7,9 @@ use crate::pinned::Pinned;
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::Device;
 use tonearm_device::raid::ArrayStatus;
-use tonearm_layout::{Home, HomeShape};
+use tonearm_device::{Device, Events, StoreEvent};
+use tonearm_layout::{Home, HomeError, HomeShape};
 use tonearm_rt::{Notify, Rt, Semaphore};
 use tonearm_trail::Trail;
 
@@ -27,6 +27,8 @@ pub(crate) struct Shared {
     pub pinned: RefCell<Pinned>,
     pub access: Rc<Access>,
     pub life: RefCell<Life>,
+    /// What has happened to the store and its drives.
+    pub events: Events,
     /// The write-back has something to look at.
     pub work: Notify,
     /// The home is full, or the store has failed or is being closed: writers that wait for space get an error. Nothing
@@ -96,15 +98,30 @@ impl Shared {
             Some(lost) => format!("{error}: {lost}"),
             None => error.to_string(),
         };
-        let mut life = self.life.borrow_mut();
-        life.failed.get_or_insert_with(|| reason.clone());
-        drop(life);
+        let first = {
+            let failed = &mut self.life.borrow_mut().failed;
+            let first = failed.is_none();
+            failed.get_or_insert_with(|| reason.clone());
+            first
+        };
+        if first {
+            self.events.note(StoreEvent::ReadOnly {
+                why: reason.clone(),
+            });
+        }
         self.trail.give_up(&reason);
         self.memory.lift();
         self.work.notify();
         self.access.changed.notify();
         self.refusals.notify();
         error
+    }
+
+    /// Notes a read of the home that has failed.
+    pub fn note_read(&self, error: &HomeError) {
+        self.events.note(StoreEvent::ReadFailed {
+            why: error.to_string(),
+        });
     }
 
     /// Marks the store as closed.
@@ -114,6 +131,13 @@ impl Shared {
         self.work.notify();
         self.access.changed.notify();
     }
+}
+
+/// Where the array among `members` notes events, or a list of its own for a store without one.
+pub(crate) fn events_of(rt: &Rt, members: &[Rc<dyn Device>]) -> Events {
+    let mut arrays = members.iter().filter_map(|member| member.redundancy());
+    let events = arrays.find_map(|array| array.events());
+    events.unwrap_or_else(|| Events::new(rt))
 }
 
 /// The array among the members of a store.

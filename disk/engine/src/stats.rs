@@ -3,6 +3,7 @@
 
 use crate::engine::Engine;
 use serde::{Deserialize, Serialize};
+use tonearm_device::EventClass;
 use tonearm_device::raid::{ArrayStatus, MemberState, RaidStats};
 
 /// How a number changes over time.
@@ -308,6 +309,12 @@ store_stats! {
     array_parity_fixed: counter array_parity_fixed = array.stats.parity_fixed;
     /// Blocks that failed their checksum.
     checksum_errors: counter checksum_errors = home.checksum_errors;
+    /// Failures of drives and of the store since the opening: members that are not used any more, a store that is read-only.
+    failures: counter failures = inner.events.count(EventClass::State);
+    /// Reads that have failed, and sectors of an array that were given up.
+    failed_reads: counter failed_reads = inner.events.count(EventClass::Damage);
+    /// Unreadable sectors of members that the array could not compute either, and overwrote with zeroes.
+    array_given_up: counter array_given_up = array.stats.given_up;
     /// Time that opening the store took.
     recovery_ns: gauge recovery in nanoseconds = inner.recovery.duration.0;
     /// Commits recovered from the log at the start.

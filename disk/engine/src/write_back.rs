@@ -17,6 +17,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
+use tonearm_device::StoreEvent;
 use tonearm_layout::{HomeError, HomeShape, RoundOrder};
 
 /// Period at which the age of pinned blocks is checked, and a full medium is tried again.
@@ -51,6 +52,8 @@ pub(crate) struct WriteBack {
     round: Cell<bool>,
     /// Callers that wait for everything to be at home.
     draining: Cell<u32>,
+    /// It was reported that there is no space.
+    space_ended: Cell<bool>,
     /// Checkpoints under way.
     checkpoints: Cell<u32>,
     pub counters: Counters,
@@ -91,6 +94,7 @@ impl WriteBack {
             throttle: Throttle::default(),
             round: Cell::new(false),
             draining: Cell::new(0),
+            space_ended: Cell::new(false),
             checkpoints: Cell::new(0),
             counters: Counters::default(),
         }
@@ -283,8 +287,9 @@ impl WriteBack {
                 self.finished(begun, reason, !sample.is_empty(), &done);
                 Ok(())
             }
-            Err(HomeError::NoSpace { .. }) => {
+            Err(error @ HomeError::NoSpace { .. }) => {
                 self.schedule.borrow_mut().no_space = true;
+                self.note_no_space(&error);
                 shared.rt.sleep(TICK).await;
                 Ok(())
             }
@@ -292,6 +297,7 @@ impl WriteBack {
                 if self.schedule.borrow().awaits_zeroes(durable) {
                     return self.wait_for_ready(durable).await;
                 }
+                self.note_no_space(&full);
                 // Waiting writers get the error.
                 self.schedule.borrow_mut().full = Some(full);
                 shared.access.changed.notify();
@@ -300,6 +306,14 @@ impl WriteBack {
                 Ok(())
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    fn note_no_space(&self, error: &HomeError) {
+        if !self.space_ended.replace(true) {
+            self.shared.events.note(StoreEvent::SpaceEnded {
+                why: error.to_string(),
+            });
         }
     }
 
@@ -323,6 +337,9 @@ impl WriteBack {
 
     fn finished(&self, begun: Nanos, reason: Reason, is_sample: bool, done: &Done) {
         let shared = &*self.shared;
+        if self.space_ended.replace(false) {
+            shared.events.note(StoreEvent::SpaceFound);
+        }
         let (now, order) = (shared.rt.now(), shared.shape.order);
         let is_empty = {
             let (mut schedule, pinned) = (self.schedule.borrow_mut(), shared.pinned.borrow());

@@ -1,5 +1,6 @@
 //! An executor over io_uring.
 
+use crate::loads::Loads;
 use crate::monitor::Monitor;
 use tonearm_base::BufPool;
 use tonearm_rt::Rt;
@@ -17,6 +18,8 @@ pub struct Executor {
     pub handle: UringHandle,
     /// Buffers.
     pub pool: BufPool,
+    /// What the members that were opened with it are asked for.
+    pub loads: Loads,
 }
 
 impl Executor {
@@ -53,6 +56,7 @@ impl Executor {
             rt: Rt::new(Box::new(driver)),
             handle,
             pool: BufPool::new(POOL_BYTES),
+            loads: Loads::default(),
         }
     }
 }

@@ -141,6 +141,11 @@ pub trait Files: Send + Sync {
         None
     }
 
+    /// The session has lost its server: no call succeeds any more, and nothing is open or locked.
+    fn is_over(&self) -> bool {
+        false
+    }
+
     /// Opens the file `name`. A file that is made here is a unit of its own.
     ///
     /// # Errors

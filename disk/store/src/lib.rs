@@ -12,6 +12,7 @@ mod executor;
 pub mod files;
 mod leader;
 mod lists;
+mod loads;
 mod members;
 mod monitor;
 mod open_unit;
@@ -25,6 +26,7 @@ pub use create::{CreateOptions, create, create_behind, new_uuid, now_unix_s};
 pub use error::StoreError;
 pub use executor::Executor;
 pub use files::{FileSystem, Sessions, files_socket, open_files, remote};
+pub use loads::{Loads, MemberLoad};
 pub use members::{
     Access, Members, Opened, beside, device_of, folder_of, holder, open_disk, open_members,
 };
@@ -33,7 +35,7 @@ pub use per_process::PerProcess;
 pub use store::{Context, Store, StoreOptions};
 pub use tonearm_archive::{ArchiverOptions, Bucket};
 pub use tonearm_base::{Lsn, Nanos};
-pub use tonearm_disk::{BlockId, ListId, Marks};
+pub use tonearm_disk::{BlockId, EventClass, ListId, Marks, StoreEvent};
 pub use tonearm_engine::{ArchiveInfo, ArchiveState};
 pub use tonearm_uring::forks;
 

@@ -3,6 +3,7 @@
 
 use crate::error::StoreError;
 use crate::executor::Executor;
+use crate::loads::Load;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -331,6 +332,7 @@ pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDe
     );
     MemberDevice {
         device: Rc::new(OpenMember {
+            load: executor.loads.add(&executor.rt, &path),
             device,
             rt: executor.rt.clone(),
             id,
@@ -342,6 +344,7 @@ pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDe
 /// A member with the file that it holds open and locked.
 struct OpenMember {
     device: RawDevice,
+    load: Rc<Load>,
     rt: Rt,
     id: DeviceId,
 }
@@ -360,7 +363,7 @@ impl Device for OpenMember {
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
-        self.device.io(op, offset, len, data)
+        self.load.measured(self.device.io(op, offset, len, data))
     }
 
     fn release(&self) {

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tonearm_archive::EngineSource;
 use tonearm_base::Nanos;
-use tonearm_disk::{Disk, DiskError, OpenOptions, StoreStats};
+use tonearm_disk::{Disk, DiskError, OpenOptions, StoreEvent, StoreStats};
 use tonearm_fs::Time;
 use tonearm_rt::Rt;
 use tonearm_uring::{Call, Calls, MadeCall, RingWatch};
@@ -242,6 +242,15 @@ impl Store {
     /// When the store is closed, has panicked, or is called where it must not be.
     pub fn stats(&self) -> Result<StoreStats, StoreError> {
         self.run(|context| async move { context.disk.stats() })
+    }
+
+    /// What has happened to the store and its drives since the opening, of each class in its order: a failed drive, a
+    /// damaged block, space that has ended.
+    ///
+    /// # Errors
+    /// As for [`Store::stats`].
+    pub fn events(&self) -> Result<Vec<StoreEvent>, StoreError> {
+        self.run(|context| async move { context.disk.engine().events().kept() })
     }
 
     /// Its number among the stores that this process has open.

@@ -147,6 +147,8 @@ struct Inner {
     /// The bound was missed.
     bound_missed: Notify,
     stopped: Cell<bool>,
+    /// The log has failed or was stopped.
+    ended: Notify,
 }
 
 impl Trail {
@@ -194,6 +196,7 @@ impl Trail {
             bound: Notify::new(rt),
             bound_missed: Notify::new(rt),
             stopped: Cell::new(false),
+            ended: Notify::new(rt),
         }));
         rt.spawn(trail.clone().write_loop());
         if options.write_cache != WriteCache::Ordered {
@@ -503,6 +506,20 @@ impl Trail {
         self.0.state.borrow().failed.clone().map_or(Ok(()), Err)
     }
 
+    /// Waits until the log fails; none when it ends without a failure, or the store has failed.
+    pub async fn failure(&self) -> Option<TrailError> {
+        loop {
+            let ended = self.0.ended.wait();
+            if let Err(error) = self.check() {
+                return Some(error);
+            }
+            if self.0.stopped.get() || self.0.state.borrow().given_up.is_some() {
+                return None;
+            }
+            ended.await;
+        }
+    }
+
     /// Tells the log that the store has failed for another reason. Waits for log space and for durability then end with
     /// an error, because a failed flush of a home on the same drive may also have lost log records. Queued commits are
     /// still written.
@@ -510,6 +527,7 @@ impl Trail {
         let mut state = self.0.state.borrow_mut();
         state.given_up.get_or_insert_with(|| reason.to_string());
         drop(state);
+        self.0.ended.notify();
         self.0.durable.lift();
         self.0.flushed.lift();
         self.0.turn.lift();
@@ -579,6 +597,7 @@ impl Trail {
         self.0.bound.notify();
         self.0.work.notify();
         self.0.flush.notify();
+        self.0.ended.notify();
     }
 }
 

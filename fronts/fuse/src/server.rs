@@ -13,6 +13,7 @@ use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use tonearm_base::Nanos;
 use tonearm_fs::{Fs, FsError, News, Unit, UnitCounts};
+use tonearm_requests::UnderWay;
 use tonearm_rt::{Contained, Notify, Permit, Rt, Semaphore};
 
 /// Memory that requests under way may take. One more request is taken when it is used up.
@@ -29,6 +30,8 @@ struct State {
     rt: Rt,
     metrics: Metrics,
     under_way: Semaphore,
+    /// Those of all front ends.
+    all_under_way: UnderWay,
     stopping: Cell<bool>,
     /// Requests have come, or the server stops.
     arrived: Notify,
@@ -39,13 +42,20 @@ struct State {
 }
 
 impl FuseServer {
-    /// Serves what comes through `incoming`, whose `ring` notifies `arrived`.
-    pub fn start(fs: &Fs, rt: &Rt, arrived: &Notify, incoming: Incoming) -> Self {
+    /// Serves what comes through `incoming`, whose `ring` notifies `arrived`. Its requests are among those `under_way`.
+    pub fn start(
+        fs: &Fs,
+        rt: &Rt,
+        arrived: &Notify,
+        incoming: Incoming,
+        under_way: &UnderWay,
+    ) -> Self {
         let server = Self(Rc::new(State {
             fs: fs.clone(),
             rt: rt.clone(),
             metrics: Metrics::default(),
             under_way: Semaphore::new(rt, UNDER_WAY_BYTES),
+            all_under_way: under_way.clone(),
             stopping: Cell::new(false),
             arrived: arrived.clone(),
             units: Rc::new(Units::new(incoming.shared.clone(), rt)),
@@ -118,6 +128,7 @@ impl FuseServer {
     async fn answer(self, request: Request, permit: Permit) {
         let State { rt, metrics, .. } = &*self.0;
         let (kind, began) = (request.operation.kind(), rt.now());
+        let _begun = self.0.all_under_way.begin(began);
         let ended = match request.operation {
             Operation::Commit { .. } | Operation::Abort => self.end_unit(request).await,
             _ => Some(self.carry_out(request).await),

@@ -89,26 +89,71 @@ impl Counters {
     }
 }
 
-/// Latencies in nanoseconds, from the arrival of a request until its answer is handed over.
-pub struct Latency(RefCell<Histogram<u64>>);
+/// Span of one of the two windows for recent latencies.
+const WINDOW: Nanos = Nanos::from_secs(5);
 
-impl Default for Latency {
+/// Latencies in nanoseconds, from the arrival of a request until its answer is handed over.
+#[derive(Default)]
+pub struct Latency(RefCell<Histograms>);
+
+struct Histograms {
+    all: Histogram<u64>,
+    /// The window that `ends` at this time, and the one before it.
+    recent: [Histogram<u64>; 2],
+    ends: Nanos,
+}
+
+impl Default for Histograms {
     fn default() -> Self {
         // Two digits: 1 per cent; an hour is the end of the scale.
-        let histogram = Histogram::new_with_bounds(1, 3_600_000_000_000, 2)
-            .expect("the bounds are in order and the digits in range");
-        Self(RefCell::new(histogram))
+        let new = || {
+            Histogram::new_with_bounds(1, 3_600_000_000_000, 2)
+                .expect("the bounds are in order and the digits in range")
+        };
+        Self {
+            all: new(),
+            recent: [new(), new()],
+            ends: Nanos(0),
+        }
+    }
+}
+
+impl Histograms {
+    /// Forgets what is older than the window before that of `now`.
+    fn turn(&mut self, now: Nanos) {
+        if now < self.ends {
+            return;
+        }
+        self.recent.swap(0, 1);
+        self.recent[0].reset();
+        if now >= self.ends + WINDOW.0 {
+            self.recent[1].reset();
+        }
+        self.ends = now + WINDOW.0;
     }
 }
 
 impl Latency {
-    /// Reads the histogram. The engine thread must not serve meanwhile.
+    /// Reads the histogram of all latencies. The engine thread must not serve meanwhile.
     pub fn with<R>(&self, look: impl FnOnce(&Histogram<u64>) -> R) -> R {
-        look(&self.0.borrow())
+        look(&self.0.borrow().all)
     }
 
-    fn record(&self, span: Nanos) {
-        self.0.borrow_mut().saturating_record(span.0);
+    /// The latencies of the last 5 to 10 seconds before `now`.
+    pub fn recent(&self, now: Nanos) -> Histogram<u64> {
+        let mut histograms = self.0.borrow_mut();
+        histograms.turn(now);
+        let [present, before] = &histograms.recent;
+        let mut both = present.clone();
+        both.add(before).expect("they have the same bounds");
+        both
+    }
+
+    fn record(&self, span: Nanos, now: Nanos) {
+        let mut histograms = self.0.borrow_mut();
+        histograms.turn(now);
+        histograms.all.saturating_record(span.0);
+        histograms.recent[0].saturating_record(span.0);
     }
 }
 
@@ -135,10 +180,14 @@ impl RequestMetrics {
             CommandKind::Flush => &self.flush_latency,
             _ => return,
         };
-        latency.record(now.since(request.arrived));
+        latency.record(now.since(request.arrived), now);
     }
 }
 
 fn add(cell: &Cell<u64>, more: u64) {
     cell.set(cell.get() + more);
 }
+
+#[cfg(test)]
+#[path = "counters_test.rs"]
+mod counters_test;

@@ -7,9 +7,11 @@
 
 mod counters;
 mod recording;
+mod under_way;
 
 pub use counters::{CommandCounters, CommandKind, Counters, Latency, RequestMetrics};
 pub use recording::{REQUESTS_MAX, Recorded, RecordedRequest, Recorder};
+pub use under_way::{Begun, UnderWay};
 
 use std::rc::Rc;
 use tonearm_base::Nanos;
@@ -55,9 +57,10 @@ impl Requests {
         &self.metrics
     }
 
-    /// The time, for [`Answered::arrived`].
-    pub fn now(&self) -> Nanos {
-        self.rt.now()
+    /// A request begins: when it has arrived, for [`Answered::arrived`], and what ends it.
+    pub fn begin(&self) -> (Nanos, Begun) {
+        let now = self.rt.now();
+        (now, self.recorder.under_way().begin(now))
     }
 
     /// Runs a call of the engine ([`Rt::engine`]).
@@ -67,7 +70,7 @@ impl Requests {
 
     /// A request for `volume` has its answer now.
     pub fn answered(&self, volume: &str, request: &Answered) {
-        let now = self.now();
+        let now = self.rt.now();
         self.metrics.note(request, now);
         self.recorder.note(volume, request, now);
     }

@@ -7,7 +7,7 @@
 //! 1. At most [`REQUESTS_MAX`] requests wait to be taken. Those beyond are counted as lost, and nothing waits for them.
 //! 2. Only requests that have arrived after the start are noted.
 
-use crate::{Answered, CommandKind};
+use crate::{Answered, CommandKind, UnderWay};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::Nanos;
@@ -50,10 +50,11 @@ pub struct Recorded {
     pub until: Nanos,
 }
 
-/// Records the requests of all front ends of an engine. Clones are handles on the same.
+/// Records the requests of all front ends of an engine, and knows those under way. Clones are handles on the same.
 #[derive(Clone)]
 pub struct Recorder {
     rt: Rt,
+    under_way: UnderWay,
     /// At most one.
     recording: Rc<RefCell<Option<Recording>>>,
 }
@@ -63,8 +64,14 @@ impl Recorder {
     pub fn new(rt: &Rt) -> Self {
         Self {
             rt: rt.clone(),
+            under_way: UnderWay::default(),
             recording: Rc::default(),
         }
+    }
+
+    /// The requests under way.
+    pub fn under_way(&self) -> &UnderWay {
+        &self.under_way
     }
 
     /// Begins to record the requests of one volume or of all; false when a recording is under way already.

@@ -55,7 +55,7 @@ impl<'a> Wanted<'a> {
 
     /// Whether `url` names the same place.
     pub fn is(&self, url: &str) -> bool {
-        self.url.trim_end_matches('/') == url.trim_end_matches('/')
+        is_same(self.url, url)
     }
 
     /// Begins to archive `store`.
@@ -83,6 +83,11 @@ fn seconds(name: &str, text: Option<&str>) -> Result<Option<Duration>> {
             format!("{name}={text} in the URI is no time; write seconds, such as {name}=0.5"),
         )),
     }
+}
+
+/// Whether two addresses name the same place.
+pub fn is_same(one: &str, other: &str) -> bool {
+    one.trim_end_matches('/') == other.trim_end_matches('/')
 }
 
 #[cfg(test)]

@@ -4,6 +4,8 @@ use crate::api::Host;
 use crate::ffi;
 use std::cell::RefCell;
 use std::ffi::{CString, c_char, c_int};
+use std::io::Write;
+use std::sync::{Mutex, PoisonError};
 use tonearm_store::files::{FilesError, FilesErrorKind};
 
 /// The result of a method of the VFS that fails.
@@ -60,12 +62,47 @@ thread_local! {
     static LAST: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
+/// The environment variable by which each failure is printed on standard error, as most programs show only SQLite's code
+/// of it. With 0 nothing is printed, not even what [`print_once`] does without it.
+const DEBUG_VARIABLE: &str = "TONEARM_DEBUG";
+
+/// What [`DEBUG_VARIABLE`] asks for, if anything.
+fn prints_all() -> Option<bool> {
+    let value = std::env::var_os(DEBUG_VARIABLE).filter(|value| !value.is_empty())?;
+    Some(value != "0")
+}
+
+fn print(text: &str) {
+    // A program without standard error has other ways to see it.
+    let _ = writeln!(std::io::stderr(), "{text}");
+}
+
+/// Prints on standard error why a store cannot be opened at all, once for each reason: SQLite has no message for it but
+/// "unable to open database file".
+pub fn print_once(text: &str) {
+    /// Texts that are remembered.
+    const TEXTS_MAX: usize = 16;
+    static PRINTED: Mutex<Vec<String>> = Mutex::new(Vec::new());
+    if prints_all().is_some() {
+        return;
+    }
+    let mut printed = PRINTED.lock().unwrap_or_else(PoisonError::into_inner);
+    if printed.len() < TEXTS_MAX && !printed.iter().any(|known| known == text) {
+        printed.push(text.to_owned());
+        drop(printed);
+        print(&format!("tonearm: {text}"));
+    }
+}
+
 /// Reports a failure to SQLite, and keeps its text for [`last`].
 pub fn report(host: &Host, failure: &Failure) {
     if failure.text.is_empty() {
         return;
     }
     let text = format!("tonearm: {}", failure.text);
+    if prints_all() == Some(true) {
+        print(&text);
+    }
     let line = CString::new(text.replace('\0', "?")).unwrap_or_default();
     // SAFETY: the format takes one string, which lives until the call returns.
     unsafe { (host.log)(failure.code, c"%s".as_ptr(), line.as_ptr().cast::<c_char>()) };

@@ -16,6 +16,7 @@ mod journal;
 mod main_db;
 mod names;
 mod pragma;
+mod renewal;
 mod shm;
 mod stores;
 mod transaction;

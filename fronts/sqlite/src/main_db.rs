@@ -4,7 +4,9 @@
 //!    `BEGIN_ATOMIC_WRITE` or not. SQLite writes pages that its cache spills before the brackets, and uses no brackets
 //!    with `synchronous=OFF`.
 //! 2. While a write-ahead log is open (checkpoints) each write is a unit of its own.
-//! 3. `xSync` within a transaction only notes that the transaction's end has to be durable.
+//! 3. A connection whose server has gone away goes on with the next one when it takes its first lock (`renewal.rs`). A
+//!    transaction that was open fails.
+//! 4. `xSync` within a transaction only notes that the transaction's end has to be durable.
 
 use crate::api::Host;
 use crate::database::Database;
@@ -12,15 +14,16 @@ use crate::failure::{Failure, Result};
 use crate::ffi::{self, Db};
 use crate::file::Handle;
 use crate::pragma::{self, Pragma};
+use crate::renewal::Shift;
 use crate::shm::ShmHandle;
-use crate::stores::StoreRef;
+use crate::stores::{self, StoreRef};
 use crate::transaction::{LastCommit, Phase, Transaction};
 use std::collections::BTreeMap;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tonearm_store::Lsn;
-use tonearm_store::files::{AruId, FileId, FilesError, Level, Open};
+use tonearm_store::files::{AruId, FileId, FilesError, FilesErrorKind, Level, Open};
 
 /// An open main database.
 pub struct MainDb {
@@ -40,6 +43,10 @@ pub struct MainDb {
     /// The transaction began within the present brackets.
     began_in_batch: bool,
     shm: Option<ShmHandle>,
+    /// Where the URI wants the store to be archived.
+    archived_at: Option<String>,
+    /// What the connection sees of the file's versions.
+    shift: Shift,
 }
 
 /// The destination of a write.
@@ -57,7 +64,7 @@ impl MainDb {
     ///
     /// # Errors
     /// `CANTOPEN`.
-    pub fn open(host: &'static Host, store: StoreRef, name: &str, how: Open) -> Result<Self> {
+    pub fn open(host: &'static Host, store: &StoreRef, name: &str, how: Open) -> Result<Self> {
         let cannot = || Failure::of(ffi::CANTOPEN);
         let journal = format!("{name}-journal");
         if store.files().exists(&journal).map_err(cannot())? {
@@ -71,7 +78,7 @@ impl MainDb {
         Ok(Self {
             host,
             database: store.database(name),
-            store,
+            store: store.clone(),
             name: name.to_owned(),
             file,
             level: ffi::LOCK_NONE,
@@ -81,7 +88,40 @@ impl MainDb {
             persist_wal: false,
             began_in_batch: false,
             shm: None,
+            archived_at: None,
+            shift: Shift::default(),
         })
+    }
+
+    /// The URI wants the store to be archived at `url`.
+    pub fn set_archived_at(&mut self, url: &str) {
+        self.archived_at = Some(url.to_owned());
+    }
+
+    /// The session has lost its server, and no transaction is open.
+    fn is_stranded(&self) -> bool {
+        self.level == ffi::LOCK_NONE && self.store.files().is_over()
+    }
+
+    /// Goes on with the server that has taken the place of the one that is gone. The caller has no lock, so nothing that it
+    /// relies on is lost, but what SQLite has in memory may be.
+    fn renew(&mut self) -> Result<()> {
+        // A lock that is busy is tried again at once, many times.
+        let failed = |failure: Failure| Failure::new(ffi::IOERR_LOCK, failure.text);
+        let (name, archived_at) = (&self.name, &self.archived_at);
+        let opened = stores::acquire_and(self.store.path(), |store| {
+            if let Some(url) = archived_at {
+                store.check_archived(url)?;
+            }
+            let file = store.files().open(name, Open::default());
+            file.map_err(Failure::of(ffi::IOERR_LOCK))
+        });
+        let (store, file) = opened.map_err(failed)?;
+        self.database = store.database(name);
+        (self.store, self.file) = (store, file);
+        self.last_commits.clear();
+        self.shift.renew();
+        Ok(())
     }
 
     /// Identifies the connection, or only this handle when there is no connection.
@@ -108,7 +148,14 @@ impl MainDb {
     fn last_lsn(&mut self) -> std::result::Result<Lsn, FilesError> {
         match self.store.has_wal() {
             true => Ok(self.store.files().marks()?.appended),
-            false => Ok(Lsn(self.last_commit().load(Ordering::Relaxed))),
+            false => match self.last_commit().load(Ordering::Relaxed) {
+                0 if self.shift.is_renewed() => Err(FilesError::new(
+                    FilesErrorKind::Failed,
+                    "the server was started again after the connection's last commit, which may have been lost if it was \
+                     not durable; commit again, or look",
+                )),
+                lsn => Ok(Lsn(lsn)),
+            },
         }
     }
 
@@ -147,7 +194,16 @@ impl MainDb {
             self.set_synchronous(value);
         }
         match Pragma::of(name, value)? {
-            Some(pragma) => self.answer(pragma).map(Some).map_err(|error| error.text),
+            Some(pragma) => {
+                let answer = match self.answer(pragma) {
+                    Err(_) if self.is_stranded() => {
+                        self.renew().map_err(|failure| failure.text)?;
+                        self.answer(pragma)
+                    }
+                    answer => answer,
+                };
+                answer.map(Some).map_err(|error| error.text)
+            }
             None => Ok(None),
         }
     }
@@ -274,7 +330,9 @@ impl Handle for MainDb {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize> {
         let aru = self.aru();
         let read = self.store.files().read(self.file, aru, offset, buf);
-        read.map_err(Failure::of(ffi::IOERR_READ))
+        let count = read.map_err(Failure::of(ffi::IOERR_READ))?;
+        self.shift.show(&mut buf[..count], offset);
+        Ok(count)
     }
 
     fn write(&mut self, data: &[u8], offset: u64) -> Result<()> {
@@ -283,7 +341,8 @@ impl Handle for MainDb {
             Unit::In(aru) => Some(aru),
             Unit::Void => return Ok(()),
         };
-        let written = self.store.files().write(self.file, aru, offset, data);
+        let data = self.shift.store(data, offset);
+        let written = self.store.files().write(self.file, aru, offset, &data);
         written.map_err(Failure::of(ffi::IOERR_WRITE))
     }
 
@@ -321,7 +380,13 @@ impl Handle for MainDb {
         if wanted <= self.level {
             return Ok(());
         }
-        let locked = self.store.files().lock(self.file, level(wanted));
+        let locked = match self.store.files().lock(self.file, level(wanted)) {
+            Err(_) if self.is_stranded() => {
+                self.renew()?;
+                self.store.files().lock(self.file, level(wanted))
+            }
+            locked => locked,
+        };
         if !locked.map_err(Failure::of(ffi::IOERR_LOCK))? {
             // On its way to the exclusive lock the writer has taken the pending one, and keeps it.
             if wanted == ffi::LOCK_EXCLUSIVE && self.level == ffi::LOCK_RESERVED {

@@ -5,9 +5,9 @@
 //! provides it. The state that connections of one process share of a database (`database.rs`) belongs to the open
 //! store, not to one of its names.
 
-use crate::archive::Wanted;
+use crate::archive::{self, Wanted};
 use crate::database::Database;
-use crate::failure::{Failure, Result};
+use crate::failure::{self, Failure, Result};
 use crate::ffi;
 use crate::names;
 use crate::transaction::{LastCommit, Transaction};
@@ -135,6 +135,25 @@ impl Store {
         Err(Failure::new(ffi::CANTOPEN, text))
     }
 
+    /// Sees to it that the store is still archived at `url`, by the process that has it open now.
+    ///
+    /// # Errors
+    /// `CANTOPEN` when it is not.
+    pub fn check_archived(&self, url: &str) -> Result<()> {
+        let known = self.files.archive().map_err(Failure::of(ffi::CANTOPEN))?;
+        let runs = known.is_some_and(|info| {
+            info.state != ArchiveState::Ended && archive::is_same(&info.url, url)
+        });
+        if runs {
+            return Ok(());
+        }
+        let text = format!(
+            "{} is not archived at {url} since its server was started again; open the database again",
+            self.path
+        );
+        Err(Failure::new(ffi::CANTOPEN, text))
+    }
+
     /// Whether a database of the store has its write-ahead log open in this process.
     pub fn has_wal(&self) -> bool {
         let databases = locked(&self.databases);
@@ -213,6 +232,7 @@ struct Table {
 #[derive(Default)]
 struct Slot {
     store: Option<Arc<Store>>,
+    /// Those of `store`.
     users: usize,
     /// The program has provided it; it stays open until it is withdrawn.
     provided: Option<Arc<dyn Files>>,
@@ -234,14 +254,16 @@ pub fn acquire(path: &str) -> Result<StoreRef> {
     let slot = slot(path);
     let mut inner = locked(&slot);
     let store = match &inner.store {
-        Some(store) => store.clone(),
-        None => {
+        Some(store) if !store.files.is_over() => store.clone(),
+        // What still uses a session that has lost its server keeps that until it takes a lock (`main_db.rs`).
+        _ => {
             let files = match &inner.provided {
                 Some(files) => files.clone(),
                 None => open(path)?,
             };
             let store = shared(path, files);
             inner.store = Some(store.clone());
+            inner.users = 0;
             store
         }
     };
@@ -252,6 +274,26 @@ pub fn acquire(path: &str) -> Result<StoreRef> {
         slot,
     })
 }
+
+/// Opens or shares the store at `path`, and does `open` there. A session whose end shows only then is replaced by another
+/// one.
+///
+/// # Errors
+/// As for [`acquire`], and what `open` gives.
+pub fn acquire_and<T>(path: &str, open: impl Fn(&StoreRef) -> Result<T>) -> Result<(StoreRef, T)> {
+    for _ in 1..TRIES {
+        let store = acquire(path)?;
+        match open(&store) {
+            Err(_) if store.files().is_over() => {}
+            opened => return opened.map(|opened| (store, opened)),
+        }
+    }
+    let store = acquire(path)?;
+    open(&store).map(|opened| (store, opened))
+}
+
+/// So many sessions that have lost their server may follow one another.
+const TRIES: usize = 3;
 
 /// The open store of `files`, which may be known under other names already.
 fn shared(path: &str, files: Arc<dyn Files>) -> Arc<Store> {
@@ -292,6 +334,9 @@ fn open(path: &str) -> Result<Arc<dyn Files>> {
             FilesErrorKind::Away => ffi::BUSY,
             _ => ffi::CANTOPEN,
         };
+        if matches!(error.kind, FilesErrorKind::Away | FilesErrorKind::Busy) {
+            failure::print_once(&error.text);
+        }
         Failure::new(code, error.text)
     })
 }
@@ -319,9 +364,20 @@ pub struct StoreRef {
     slot: Arc<Mutex<Slot>>,
 }
 
+impl StoreRef {
+    /// True unless the store was replaced, because its session had lost its server.
+    fn is_of(&self, slot: &Slot) -> bool {
+        let (own, present) = (self.store.as_ref(), slot.store.as_ref());
+        own.zip(present)
+            .is_some_and(|(own, present)| Arc::ptr_eq(own, present))
+    }
+}
+
 impl Clone for StoreRef {
     fn clone(&self) -> Self {
-        locked(&self.slot).users += 1;
+        let mut slot = locked(&self.slot);
+        slot.users += usize::from(self.is_of(&slot));
+        drop(slot);
         Self {
             store: self.store.clone(),
             slot: self.slot.clone(),
@@ -340,8 +396,12 @@ impl Drop for StoreRef {
     fn drop(&mut self) {
         // A thread that wants to open the store meanwhile waits for the lock until the store is closed.
         let mut slot = locked(&self.slot);
-        slot.users -= 1;
+        let is_current = self.is_of(&slot);
         let store = self.store.take();
+        if !is_current {
+            return;
+        }
+        slot.users -= 1;
         if slot.users == 0 {
             slot.store = None;
             if let Some(store) = store {

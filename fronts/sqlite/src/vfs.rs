@@ -114,13 +114,18 @@ unsafe fn text<'a>(text: *const c_char) -> Result<Option<&'a str>> {
     Ok(Some(name))
 }
 
+/// The path of the store in a full name, and the rest of it.
+fn split(full: &str) -> Result<(&str, &str)> {
+    names::split(full).ok_or_else(|| {
+        let text = format!("{full:?} is not the name of a file in a store");
+        Failure::new(ffi::CANTOPEN, text)
+    })
+}
+
 /// The store of a full name, and the rest of it.
 fn find(full: &str) -> Result<(StoreRef, &str)> {
-    let Some((store, name)) = names::split(full) else {
-        let text = format!("{full:?} is not the name of a file in a store");
-        return Err(Failure::new(ffi::CANTOPEN, text));
-    };
-    Ok((stores::acquire(store)?, name))
+    let (path, name) = split(full)?;
+    Ok((stores::acquire(path)?, name))
 }
 
 unsafe extern "C" fn open(
@@ -178,8 +183,9 @@ unsafe fn open_named(
     if flags & (ffi::OPEN_MAIN_JOURNAL | ffi::OPEN_SUBJOURNAL) != 0 {
         return Ok((Box::new(Journal::new()), false));
     }
-    let (store, file) = find(full)?;
+    let (path, file) = split(full)?;
     if flags & ffi::OPEN_SUPER_JOURNAL != 0 {
+        let store = stores::acquire(path)?;
         return Ok((Box::new(SuperJournal::new(store, file)), false));
     }
     let how = Open {
@@ -187,6 +193,7 @@ unsafe fn open_named(
         exclusive: flags & ffi::OPEN_EXCLUSIVE != 0,
     };
     if flags & ffi::OPEN_MAIN_DB == 0 {
+        let store = stores::acquire(path)?;
         return Ok((Box::new(Plain::open(store, file, how)?), false));
     }
     // SAFETY: SQLite opens a main database with the parameters of its URI behind the name.
@@ -197,17 +204,29 @@ unsafe fn open_named(
     }
     // SAFETY: as above.
     let parameter = |key: &CStr| unsafe { text((host.uri_parameter)(name, key.as_ptr())) };
-    if let Some(url) = parameter(c"archive")? {
-        let parameters = Parameters {
+    let url = parameter(c"archive")?;
+    let parameters = match url {
+        Some(_) => Parameters {
             interval: parameter(c"archive_interval")?,
             keep: parameter(c"archive_keep")?,
             keep_every_commit: parameter(c"archive_keep_every_commit")?,
             recipient: parameter(c"archive_recipient")?,
-        };
-        store.archive(&Wanted::of(url, &parameters)?)?;
-    }
+        },
+        None => Parameters::default(),
+    };
+    let wanted = url.map(|url| Wanted::of(url, &parameters)).transpose()?;
+    let (store, database) = stores::acquire_and(path, |store| {
+        if let Some(wanted) = &wanted {
+            store.archive(wanted)?;
+        }
+        let mut database = MainDb::open(host, store, file, how)?;
+        if let Some(url) = url {
+            database.set_archived_at(url);
+        }
+        Ok(database)
+    })?;
     let shm = store.files().in_process().is_some();
-    Ok((Box::new(MainDb::open(host, store, file, how)?), shm))
+    Ok((Box::new(database), shm))
 }
 
 unsafe extern "C" fn delete(vfs: *mut Vfs, name: *const c_char, _sync: c_int) -> c_int {

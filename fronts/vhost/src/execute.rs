@@ -68,7 +68,7 @@ impl Executor {
     /// # Errors
     /// When the chain breaks a rule. It may be carried out or not then.
     pub async fn execute(&self, chain: &Chain) -> Result<(Status, u64), Malformed> {
-        let arrived = self.requests.now();
+        let (arrived, _begun) = self.requests.begin();
         let (readable, writable) = (chain.readable.bytes(), chain.writable.bytes());
         if readable < HEADER_BYTES || writable == 0 {
             return Err(Malformed::Short { readable, writable });

@@ -46,4 +46,6 @@ mod chain_test;
 #[cfg(test)]
 mod inflight_test;
 #[cfg(test)]
+mod ring_test;
+#[cfg(test)]
 mod shape_test;

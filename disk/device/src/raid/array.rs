@@ -24,6 +24,7 @@ use super::write::Pending;
 #[cfg(doc)]
 use crate::device::Redundancy;
 use crate::device::{Device, DeviceIo};
+use crate::events::StoreEvent;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
@@ -367,7 +368,14 @@ impl Array {
         self.stats.set(stats);
     }
 
-    pub(super) fn note_given_up(&self, place: Failed) {
+    /// Counts and reports `bytes` at a place that neither its member nor the others can give.
+    pub(super) fn note_given_up(&self, place: Failed, bytes: u64) {
+        self.count(|stats| stats.given_up += 1);
+        self.sink.note(StoreEvent::SectorsLost {
+            member: self.member_name(place.member),
+            offset: place.offset,
+            bytes,
+        });
         let mut places = self.given_up.borrow_mut();
         if places.len() < PLACES_MAX {
             places.push(place);
@@ -470,8 +478,7 @@ impl Array {
         let had_data = missing.is_none_or(|it| it.member == member && it.rebuilt_rows > 0);
         if health.suspect_anywhere && had_data && !self.accept_loss {
             let member = self.member_name(member);
-            let lost = RaidError::Unrecovered { member, error };
-            health.lost.get_or_insert(lost);
+            self.lose(&mut health, RaidError::Unrecovered { member, error });
             return;
         }
         match health.state.missing {
@@ -496,15 +503,29 @@ impl Array {
                     second: self.member_name(member),
                     error,
                 };
-                health.lost.get_or_insert(lost);
+                self.lose(&mut health, lost);
                 return;
             }
         }
+        self.sink.note(StoreEvent::MemberFailed {
+            member: self.member_name(member),
+            error,
+        });
         health.durable_rows = 0;
         health.version += 1;
         health.flush_wanted = true;
         if let Some(failed) = self.members.borrow_mut()[member].take() {
             failed.leave();
+        }
+    }
+
+    /// The array cannot be used any more. The first reason stays.
+    fn lose(&self, health: &mut Health, lost: RaidError) {
+        if health.lost.is_none() {
+            self.sink.note(StoreEvent::ArrayLost {
+                why: lost.to_string(),
+            });
+            health.lost = Some(lost);
         }
     }
 

@@ -311,12 +311,12 @@ impl Array {
                     error,
                 });
             }
-            self.count(|stats| stats.given_up += 1);
-            self.note_given_up(Failed {
+            let place = Failed {
                 member,
                 offset,
                 error: IoError::EIO,
-            });
+            };
+            self.note_given_up(place, range.end - range.start);
         }
         Ok(())
     }

@@ -1,6 +1,7 @@
 //! The state that an array needs at its next opening, and its errors.
 
 use super::geometry::Stripes;
+use crate::events::StoreEvent;
 use std::future::Future;
 use std::pin::Pin;
 use tonearm_format::ArrayLevel;
@@ -62,6 +63,11 @@ pub trait StateSink {
     /// the state on the members writes to these alone. A member that cannot be told counts as failed, and the array saves
     /// again, with a state that names it.
     fn save(&self, state: Raid5State, present: &[bool]) -> Saving;
+
+    /// Something has happened to a member, or to the array. It may not be saved yet.
+    fn note(&self, event: StoreEvent) {
+        drop(event);
+    }
 }
 
 /// Why an array cannot be opened, used or rebuilt.

@@ -6,18 +6,25 @@ use tonearm_base::{Buf, BufPool};
 use tonearm_device::raid::{
     Missing, Raid5, Raid5Options, Raid5State, RaidError, Saving, StateSink,
 };
-use tonearm_device::{Device, RawDevice};
+use tonearm_device::{Device, RawDevice, StoreEvent};
 use tonearm_rt::{Data, DeviceId, IoError, Op, Rt};
 use tonearm_world::filters::{Counted, Effect, Fault, FaultPlan};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
-/// Keeps the state of an array in memory.
+/// Keeps the states of an array in memory, and what it notes.
 #[derive(Clone, Default)]
-pub struct Kept(pub Rc<RefCell<Vec<Raid5State>>>);
+pub struct Kept(
+    pub Rc<RefCell<Vec<Raid5State>>>,
+    Rc<RefCell<Vec<StoreEvent>>>,
+);
 
 impl Kept {
     pub fn last(&self) -> Raid5State {
         self.0.borrow().last().copied().unwrap_or_default()
+    }
+
+    pub fn events(&self) -> Vec<StoreEvent> {
+        self.1.borrow().clone()
     }
 }
 
@@ -25,6 +32,10 @@ impl StateSink for Kept {
     fn save(&self, state: Raid5State, _: &[bool]) -> Saving {
         self.0.borrow_mut().push(state);
         Box::pin(std::future::ready(Ok(Vec::new())))
+    }
+
+    fn note(&self, event: StoreEvent) {
+        self.1.borrow_mut().push(event);
     }
 }
 

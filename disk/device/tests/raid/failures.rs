@@ -3,8 +3,8 @@
 use crate::common::{CLEAN, UNIT, World, bad_sector, bytes, pattern, read, without};
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::Device;
 use tonearm_device::raid::{ARRAY_LOST, Missing, Raid0, Raid5, Raid5State, RaidError};
+use tonearm_device::{Device, StoreEvent};
 use tonearm_rt::{Data, IoError, Op};
 use tonearm_world::filters::Effect;
 
@@ -152,6 +152,11 @@ fn a_member_that_fails_a_write_is_marked_as_failed_before_the_write_ends() {
                 rebuilt_rows: 0,
             });
             assert_eq!(kept.last().missing, missing, "{op:?}");
+            let failed = StoreEvent::MemberFailed {
+                member: "disk-2".into(),
+                error: IoError::EIO,
+            };
+            assert_eq!(kept.events(), [failed], "{op:?}: once, at the moment");
             // The failure is permanent, even if the member works again.
             plan.clear();
             let seen = plan.seen();
@@ -168,7 +173,7 @@ fn a_second_failure_is_one_clear_error_and_never_wrong_data() {
     let world = World::new(1, 4, 4 << 20);
     let array = world.open(4, UNIT, CLEAN, false).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());
-    let plan = world.plans[3].clone();
+    let (plan, kept) = (world.plans[3].clone(), world.kept.clone());
     world.rt.block_on(async move {
         device.write(0, bytes(LEN, 1)).await.unwrap();
         array.fail(0).await.unwrap();
@@ -190,6 +195,15 @@ fn a_second_failure_is_one_clear_error_and_never_wrong_data() {
         }
         assert_eq!(device.flush().await, Err(ARRAY_LOST));
         assert_eq!(array.fail(1).await, Err(told));
+        let events = kept.events();
+        let [
+            StoreEvent::MemberFailed { member, .. },
+            StoreEvent::ArrayLost { why },
+        ] = &events[..]
+        else {
+            panic!("each failure is noted once: {events:?}");
+        };
+        assert_eq!((member.as_str(), why), ("disk-0", &text));
     });
 }
 
@@ -255,7 +269,7 @@ fn a_sector_that_is_lost_fails_no_write() {
         let state = missing.map_or(CLEAN, without);
         let array = world.open(4, UNIT, state, true).unwrap();
         let device: Rc<dyn Device> = Rc::new(array.clone());
-        let plans = world.plans.clone();
+        let (plans, kept) = (world.plans.clone(), world.kept.clone());
         world.rt.block_on(async move {
             device.write(0, bytes(LEN, 1)).await.unwrap();
             bad.iter()
@@ -264,6 +278,9 @@ fn a_sector_that_is_lost_fails_no_write() {
             device.write(place, bytes(8192, 2)).await.unwrap();
             assert_eq!(read(&device, place, 8192).await[..], pattern(8192, 2)[..]);
             assert_eq!(array.failure(), None);
+            let lost = kept.events().into_iter();
+            let lost = lost.filter(|event| matches!(event, StoreEvent::SectorsLost { .. }));
+            assert_eq!(lost.count() as u64, array.stats().given_up);
             // Only what shares its place in the unit is lost, and not where nothing had to be given up.
             let mut expected = pattern(LEN, 1);
             expected[place as usize..][..8192].copy_from_slice(&pattern(8192, 2));

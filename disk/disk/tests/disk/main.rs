@@ -4,6 +4,7 @@ mod bytes;
 mod closing;
 mod common;
 mod durable;
+mod events;
 mod failing;
 mod files;
 mod full;

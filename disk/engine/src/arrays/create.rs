@@ -190,6 +190,7 @@ pub async fn create_array(
     let first = named(&primary);
     let devices: Vec<MemberDevice> = members.iter().map(named).collect();
     let keeper = Keeper::new(
+        rt,
         pool,
         first.clone(),
         plan.descriptor.clone(),

@@ -20,9 +20,9 @@ use tonearm_base::BufPool;
 use tonearm_device::raid::{
     MemberState, MemberStatus, Raid5State, RaidError, Saving, StateSink, Trouble,
 };
-use tonearm_device::{Device, DeviceIo};
+use tonearm_device::{Device, DeviceIo, Events, StoreEvent};
 use tonearm_format::{ArrayDescriptor, ArrayMember, ArrayMissing, SUPERBLOCK_SLOTS, array_offset};
-use tonearm_rt::{Data, IoError, Op};
+use tonearm_rt::{Data, IoError, Op, Rt};
 
 /// The members of an array, and the descriptor that was saved last.
 pub(super) struct Keeper {
@@ -35,6 +35,7 @@ pub(super) struct Keeper {
     troubles: RefCell<Vec<Option<Trouble>>>,
     newest: Newest,
     failed: Cell<Option<IoError>>,
+    events: Events,
 }
 
 /// The first slots that had the newest descriptor at the opening.
@@ -58,6 +59,7 @@ pub(super) struct Unsaved {
 
 impl Keeper {
     pub fn new(
+        rt: &Rt,
         pool: &BufPool,
         primary: MemberDevice,
         descriptor: ArrayDescriptor,
@@ -73,11 +75,17 @@ impl Keeper {
             troubles: RefCell::new(troubles),
             newest,
             failed: Cell::new(None),
+            events: Events::new(rt),
         }
     }
 
     pub fn descriptor(&self) -> ArrayDescriptor {
         self.descriptor.borrow().clone()
+    }
+
+    /// What happens to the members, and to the store that is opened over the array.
+    pub fn events(&self) -> Events {
+        self.events.clone()
     }
 
     /// True when `device` is a member in use.
@@ -313,5 +321,9 @@ impl StateSink for Sink {
             keeper.release_all_but(&present);
             Ok(untold)
         })
+    }
+
+    fn note(&self, event: StoreEvent) {
+        self.0.events.note(event);
     }
 }

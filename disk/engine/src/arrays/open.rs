@@ -137,7 +137,7 @@ pub async fn open_array(
     found.check_complete()?;
     let level = found.descriptor.level;
     match level {
-        ArrayLevel::Raid0 => found.open_raid0(pool, primary, access).await,
+        ArrayLevel::Raid0 => found.open_raid0(rt, pool, primary, access).await,
         ArrayLevel::Raid5 => found.open_raid5(rt, pool, primary, access).await,
     }
 }
@@ -294,8 +294,9 @@ impl Found {
         }
     }
 
-    fn keeper(&self, pool: &BufPool, primary: &MemberDevice) -> Keeper {
+    fn keeper(&self, rt: &Rt, pool: &BufPool, primary: &MemberDevice) -> Keeper {
         Keeper::new(
+            rt,
             pool,
             primary.clone(),
             self.descriptor.clone(),
@@ -307,11 +308,12 @@ impl Found {
 
     async fn open_raid0(
         self,
+        rt: &Rt,
         pool: &BufPool,
         primary: &MemberDevice,
         access: ArrayAccess,
     ) -> Result<StoreArray, EngineError> {
-        let keeper = self.keeper(pool, primary);
+        let keeper = self.keeper(rt, pool, primary);
         let bytes = self.descriptor.member_bytes();
         let devices = self.members.iter().flatten();
         let devices = devices.map(|member| section_of(member, bytes)).collect();
@@ -334,7 +336,7 @@ impl Found {
         primary: &MemberDevice,
         access: ArrayAccess,
     ) -> Result<StoreArray, EngineError> {
-        let keeper = Rc::new(self.keeper(pool, primary));
+        let keeper = Rc::new(self.keeper(rt, pool, primary));
         // Every opening is told to the members, so that one that is away meanwhile is known by its generation.
         if access == ArrayAccess::Write && !self.descriptor.clean {
             self.check_closed_or_whole()?;

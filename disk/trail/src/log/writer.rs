@@ -495,6 +495,7 @@ impl Trail {
             error,
         };
         self.0.state.borrow_mut().failed.get_or_insert(failure);
+        self.0.ended.notify();
         self.0.durable.lift();
         self.0.flushed.lift();
         self.0.turn.lift();

@@ -34,7 +34,7 @@ pub(super) struct Executor {
 impl Executor {
     /// Carries `request` of a tag out. Returns its result for the kernel: bytes, or a negative error number.
     pub async fn execute(&self, tag: u16, request: IoRequest) -> i32 {
-        let arrived = self.requests.now();
+        let (arrived, _begun) = self.requests.begin();
         let outcome = self.outcome(tag, request).await;
         let answered = Answered {
             kind: match request.verb {

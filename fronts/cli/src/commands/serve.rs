@@ -13,6 +13,7 @@ use crate::serve::engine_thread::{self, Event, Setup};
 use crate::serve::mailbox::{Mailbox, Message};
 use crate::serve::metrics::{Address, Responder};
 use crate::serve::mount::{self, MountPlan, Mountpoint};
+use crate::serve::service::{self, ServiceManager};
 use crate::serve::socket_file::{self, SocketFile};
 use crate::serve::vhost::VhostUser;
 use crate::serve::{control_socket, swaps, uri};
@@ -121,10 +122,15 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
     if started.is_ok() && may_come_back && acks_at_once {
         report::note(RECONNECTING);
     }
+    let manager = ServiceManager::of_environment();
+    if started.is_ok() {
+        manager.ready();
+    }
     let (code, ended) = match &mut started {
         Ok(running) => running.wait(&events),
         Err(_) => (0, None),
     };
+    manager.stopping();
     let server = front.lock().unwrap_or_else(PoisonError::into_inner).take();
     let session = started
         .as_mut()
@@ -593,6 +599,7 @@ impl ChildProcess {
         shell
             .arg("-c")
             .arg(command)
+            .env_remove(service::SOCKET_VARIABLE)
             .env("uri", uri.unwrap_or_default());
         shell.env("unixsocket", socket.unwrap_or_default());
         let child = shell.spawn().context("cannot run sh for --run")?;

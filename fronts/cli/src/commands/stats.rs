@@ -1,5 +1,7 @@
 //! `tonearm stats`.
 
+mod watch;
+
 use crate::cli::Stats;
 use crate::control::{
     Answer, Client, HotBlocks, MountStats, Request, RequestStats, ServerStats, UnitStats,
@@ -28,7 +30,10 @@ pub fn run(arguments: Stats) -> anyhow::Result<ExitCode> {
             (true, false) => report::json(&stats)?,
             (false, _) => {
                 let before = last.as_ref().map(|(at, stats)| (now - *at, stats));
-                let text = page(&stats, before);
+                let text = match arguments.watch {
+                    true => watch::page(&stats, before),
+                    false => page(&stats),
+                };
                 // Moves the cursor home, prints the page, then clears the rest of the page before.
                 let (home, clear) = if redraw {
                     ("\x1b[H", "\x1b[J")
@@ -58,39 +63,39 @@ fn ask(client: &mut Client) -> anyhow::Result<ServerStats> {
     }
 }
 
-fn page(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> String {
+fn page(stats: &ServerStats) -> String {
     let uptime = report::span((stats.uptime_s * 1e9) as u64);
     let mut text = format!(
         "server {} (version {}), up {uptime}, {} connections\n{}\n{}",
         stats.pid,
         stats.version,
         stats.nbd.connections_open,
-        commands(
-            "command",
-            &stats.nbd.requests,
-            before.map(|(span, stats)| (span, &stats.nbd.requests)),
-        ),
-        store(stats, before),
+        commands("command", &stats.nbd.requests),
+        store(stats),
     );
     if stats.vhost.has_served() {
-        let before = before.map(|(span, stats)| (span, &stats.vhost.requests));
-        let table = commands("virtual machines", &stats.vhost.requests, before);
+        let table = commands("virtual machines", &stats.vhost.requests);
         text.push_str(&format!("\n{table}"));
     }
     if stats.ublk.has_served() {
-        let before = before.map(|(span, stats)| (span, &stats.ublk.requests));
-        let table = commands("devices by ublk", &stats.ublk.requests, before);
+        let table = commands("devices by ublk", &stats.ublk.requests);
         text.push_str(&format!("\n{table}"));
     }
     if let Some(mount) = &stats.mount {
-        let before = before.and_then(|(span, stats)| Some((span, stats.mount.as_ref()?)));
-        text.push_str(&format!("\n{}", operations(mount, before)));
+        text.push_str(&format!("\n{}", operations(mount)));
         if mount.units.begun > 0 {
             text.push_str(&units(&mount.units));
         }
     }
-    if let Some(failure) = &stats.store.failure {
-        text.push_str(&format!("\nread-only since a failure: {failure}"));
+    if stats.under_way.requests > 0 {
+        text.push_str(&format!(
+            "\n{} requests under way, the oldest for {}",
+            report::count(stats.under_way.requests),
+            report::span(stats.under_way.oldest_ns)
+        ));
+    }
+    for event in &stats.events {
+        text.push_str(&format!("\n{event}"));
     }
     if stats.store.waiting_for_space {
         text.push_str("\nno space left below the store: write-back waits; free some space");
@@ -98,16 +103,9 @@ fn page(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> String
     text
 }
 
-/// One row for each command that was used. With rates if there is an earlier snapshot.
-fn commands(
-    title: &'static str,
-    stats: &RequestStats,
-    before: Option<(Duration, &RequestStats)>,
-) -> Table {
-    let mut heads = vec![title, "requests", "bytes", "errors", "p50", "p99", "max"];
-    if before.is_some() {
-        heads.extend(["requests/s", "bytes/s"]);
-    }
+/// One row for each command that was used.
+fn commands(title: &'static str, stats: &RequestStats) -> Table {
+    let heads = [title, "requests", "bytes", "errors", "p50", "p99", "max"];
     let mut table = report::table(&heads);
     for (index, command) in stats.commands.iter().enumerate() {
         if command.requests == 0 && index > 2 {
@@ -119,7 +117,7 @@ fn commands(
             .find(|latency| latency.command == command.command);
         let latency = latency.filter(|latency| latency.count > 0);
         let time = |ns: Option<u64>| ns.map_or(String::new(), report::span);
-        let mut row = vec![
+        table.add_row(vec![
             command.command.clone(),
             report::count(command.requests),
             size::text(command.bytes),
@@ -127,43 +125,28 @@ fn commands(
             time(latency.map(|latency| latency.p50_ns)),
             time(latency.map(|latency| latency.p99_ns)),
             time(latency.map(|latency| latency.max_ns)),
-        ];
-        if let Some((span, stats)) = before {
-            let old = stats.commands.get(index).cloned().unwrap_or_default();
-            row.push(report::count(rate(old.requests, command.requests, span)));
-            row.push(size::text(rate(old.bytes, command.bytes, span)));
-        }
-        table.add_row(row);
+        ]);
     }
     report::align_right(&mut table, 1..heads.len());
     table
 }
 
-/// One row for each operation of the mount that was used. With rates if there is an earlier snapshot.
-fn operations(mount: &MountStats, before: Option<(Duration, &MountStats)>) -> Table {
-    let mut heads = vec!["mount", "requests", "bytes", "errors", "mean"];
-    if before.is_some() {
-        heads.extend(["requests/s", "bytes/s"]);
-    }
+/// One row for each operation of the mount that was used.
+fn operations(mount: &MountStats) -> Table {
+    let heads = ["mount", "requests", "bytes", "errors", "mean"];
     let mut table = report::table(&heads);
     for (index, operation) in mount.operations.iter().enumerate() {
         if operation.requests == 0 && index > 2 {
             continue;
         }
         let mean = operation.time_ns.checked_div(operation.requests);
-        let mut row = vec![
+        table.add_row(vec![
             operation.operation.clone(),
             report::count(operation.requests),
             size::text(operation.bytes),
             report::count(operation.errors),
             mean.map_or(String::new(), report::span),
-        ];
-        if let Some((span, mount)) = before {
-            let old = mount.operations.get(index).cloned().unwrap_or_default();
-            row.push(report::count(rate(old.requests, operation.requests, span)));
-            row.push(size::text(rate(old.bytes, operation.bytes, span)));
-        }
-        table.add_row(row);
+        ]);
     }
     report::align_right(&mut table, 1..heads.len());
     table
@@ -183,7 +166,7 @@ fn units(units: &UnitStats) -> String {
     )
 }
 
-fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table {
+fn store(stats: &ServerStats) -> Table {
     let now = &stats.store;
     let per = |count: u64, of: u64| {
         if of == 0 {
@@ -365,23 +348,6 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Table
     }
     if now.checksum_errors > 0 {
         rows.push(("checksum errors", report::count(now.checksum_errors)));
-    }
-    if let Some((span, before)) = before {
-        let old = &before.store;
-        rows.push((
-            "each second",
-            format!(
-                "{} commits, {} log writes, {} log flushes, {} blocks home",
-                report::count(rate(old.commits, now.commits, span)),
-                report::count(rate(old.log_writes, now.log_writes, span)),
-                report::count(rate(
-                    old.log_flushes + old.log_durable_writes,
-                    now.log_flushes + now.log_durable_writes,
-                    span
-                )),
-                report::count(rate(old.written_back_blocks, now.written_back_blocks, span))
-            ),
-        ));
     }
     report::pairs(rows)
 }

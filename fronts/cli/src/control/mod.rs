@@ -23,4 +23,7 @@ pub use protocol::{
 pub use trace::{TraceBatch, TraceOp, TraceRequest, TraceStart};
 #[cfg(test)]
 pub use wire_stats::LatencyStats;
-pub use wire_stats::{CommandStats, NbdStats, RequestStats, ServerStats, UblkStats, VhostStats};
+pub use wire_stats::{
+    CommandStats, MemberStats, NbdStats, RecentStats, RequestStats, ServerStats, UblkStats,
+    UnderWayStats, VhostStats,
+};

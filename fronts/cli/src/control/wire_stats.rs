@@ -4,10 +4,12 @@
 use super::mount_stats::MountStats;
 use serde::{Deserialize, Serialize};
 use tonearm_attach::Queues;
+use tonearm_base::Nanos;
 use tonearm_disk::{NumberKind, StoreStats};
 use tonearm_nbd::listen::Counts;
 use tonearm_nbd::transmission::Metrics;
 use tonearm_requests::{CommandKind, Latency, RequestMetrics};
+use tonearm_store::MemberLoad;
 use tonearm_vhost::Devices;
 
 /// Upper bounds of the latency buckets, in nanoseconds: 16 us to 8 s, each twice the one before.
@@ -24,6 +26,15 @@ pub struct ServerStats {
     pub uptime_s: f64,
     /// The store.
     pub store: StoreStats,
+    /// What has happened to the store and its drives since the opening: the last of each kind.
+    #[serde(default)]
+    pub events: Vec<String>,
+    /// Requests under way, of all clients.
+    #[serde(default)]
+    pub under_way: UnderWayStats,
+    /// Its members.
+    #[serde(default)]
+    pub members: Vec<MemberStats>,
     /// Its clients.
     pub nbd: NbdStats,
     /// Its virtual machines.
@@ -32,6 +43,43 @@ pub struct ServerStats {
     pub ublk: UblkStats,
     /// Its mount, if it has one.
     pub mount: Option<MountStats>,
+}
+
+/// Requests under way.
+#[derive(Serialize, Deserialize, Clone, Copy, Default, Debug)]
+pub struct UnderWayStats {
+    /// Their number.
+    pub requests: u64,
+    /// How long ago the oldest has arrived.
+    pub oldest_ns: u64,
+}
+
+/// What a member of the store was asked for.
+#[derive(Serialize, Deserialize, Clone, Default, Debug)]
+pub struct MemberStats {
+    /// Where it is.
+    pub path: String,
+    /// Requests that have ended.
+    pub requests: u64,
+    /// Sum of the times that they took, in nanoseconds.
+    pub time_ns: u64,
+    /// Requests under way.
+    pub under_way: u64,
+    /// For how long there have been some and none of them has ended, in nanoseconds.
+    pub stalled_ns: u64,
+}
+
+impl MemberStats {
+    /// A snapshot.
+    pub fn of(load: MemberLoad) -> Self {
+        Self {
+            path: load.path,
+            requests: load.requests,
+            time_ns: load.time.0,
+            under_way: load.under_way,
+            stalled_ns: load.stalled.0,
+        }
+    }
 }
 
 /// A number of [`NbdStats`]; its name as a metric begins with `nbd_`.
@@ -71,10 +119,10 @@ macro_rules! nbd_stats {
             }),*];
 
             /// A snapshot of `metrics` and of the handshakes.
-            pub fn collect($metrics: &Metrics, $front: Counts) -> Self {
+            pub fn collect($metrics: &Metrics, $front: Counts, now: Nanos) -> Self {
                 Self {
                     $($field: $value,)*
-                    requests: RequestStats::of(&$metrics.requests),
+                    requests: RequestStats::of(&$metrics.requests, now),
                 }
             }
         }
@@ -113,10 +161,10 @@ pub struct VhostStats {
 
 impl VhostStats {
     /// A snapshot.
-    pub fn of(devices: &Devices) -> Self {
+    pub fn of(devices: &Devices, now: Nanos) -> Self {
         Self {
             rings: devices.rings() as u64,
-            requests: RequestStats::of(devices.metrics()),
+            requests: RequestStats::of(devices.metrics(), now),
         }
     }
 
@@ -139,10 +187,10 @@ pub struct UblkStats {
 
 impl UblkStats {
     /// A snapshot.
-    pub fn of(queues: &Queues) -> Self {
+    pub fn of(queues: &Queues, now: Nanos) -> Self {
         Self {
             queues: queues.count() as u64,
-            requests: RequestStats::of(queues.metrics()),
+            requests: RequestStats::of(queues.metrics(), now),
         }
     }
 
@@ -163,15 +211,15 @@ pub struct RequestStats {
 }
 
 impl RequestStats {
-    /// A snapshot.
-    fn of(metrics: &RequestMetrics) -> Self {
+    /// A snapshot at `now`.
+    fn of(metrics: &RequestMetrics, now: Nanos) -> Self {
         let commands = CommandKind::ALL.iter().map(|kind| command(metrics, *kind));
         Self {
             commands: commands.collect(),
             latencies: vec![
-                latency("read", &metrics.read_latency),
-                latency("write", &metrics.write_latency),
-                latency("flush", &metrics.flush_latency),
+                latency("read", &metrics.read_latency, now),
+                latency("write", &metrics.write_latency, now),
+                latency("flush", &metrics.flush_latency, now),
             ],
         }
     }
@@ -205,8 +253,24 @@ pub struct LatencyStats {
     pub p99_ns: u64,
     /// The slowest.
     pub max_ns: u64,
+    /// Those that were answered in the last 5 to 10 seconds.
+    #[serde(default)]
+    pub recent: RecentStats,
     /// Upper bounds in nanoseconds, each with the number of requests up to it.
     pub buckets: Vec<(u64, u64)>,
+}
+
+/// Latencies of the last seconds, in nanoseconds.
+#[derive(Serialize, Deserialize, Clone, Copy, Default, Debug)]
+pub struct RecentStats {
+    /// Requests.
+    pub count: u64,
+    /// Median.
+    pub p50_ns: u64,
+    /// 99 of 100 are faster.
+    pub p99_ns: u64,
+    /// The slowest.
+    pub max_ns: u64,
 }
 
 fn command(metrics: &RequestMetrics, kind: CommandKind) -> CommandStats {
@@ -219,7 +283,8 @@ fn command(metrics: &RequestMetrics, kind: CommandKind) -> CommandStats {
     }
 }
 
-fn latency(command: &str, latency: &Latency) -> LatencyStats {
+fn latency(command: &str, latency: &Latency, now: Nanos) -> LatencyStats {
+    let recent = latency.recent(now);
     latency.with(|histogram| {
         let mut buckets: Vec<(u64, u64)> = BUCKETS.map(|shift| (1_000 << shift, 0)).collect();
         let mut sum = 0u128;
@@ -240,6 +305,12 @@ fn latency(command: &str, latency: &Latency) -> LatencyStats {
             p50_ns: histogram.value_at_quantile(0.5),
             p99_ns: histogram.value_at_quantile(0.99),
             max_ns: histogram.max(),
+            recent: RecentStats {
+                count: recent.len(),
+                p50_ns: recent.value_at_quantile(0.5),
+                p99_ns: recent.value_at_quantile(0.99),
+                max_ns: recent.max(),
+            },
             buckets,
         }
     })

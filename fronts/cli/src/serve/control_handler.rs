@@ -2,10 +2,11 @@
 
 use super::archive::{ArchivePlan, Archives};
 use super::engine_thread::Setup;
+use super::watch;
 use crate::control::{
-    Answer, ArrayInfo, Event, HotBlocks, Info, LogInfo, Mark, MarksInfo, MemberInfo, MountStats,
-    NbdStats, Request, ScrubResult, ServerStats, TraceBatch, TraceStart, UblkStats, VhostStats,
-    Volumes, Waited, change_volumes, head_text, layout_text,
+    Answer, ArrayInfo, Event, HotBlocks, Info, LogInfo, Mark, MarksInfo, MemberInfo, MemberStats,
+    MountStats, NbdStats, Request, ScrubResult, ServerStats, TraceBatch, TraceStart, UblkStats,
+    UnderWayStats, VhostStats, Volumes, Waited, change_volumes, head_text, layout_text,
 };
 use crate::vacancy::{Vacancy, no_array};
 use std::cell::{Cell, RefCell};
@@ -435,7 +436,9 @@ impl ControlHandler {
         new: &Path,
         force: bool,
     ) -> anyhow::Result<(Vacancy, tonearm_uring::Member)> {
-        let Executor { rt, handle, pool } = &self.0.executor;
+        let Executor {
+            rt, handle, pool, ..
+        } = &self.0.executor;
         let (bell, opened_bell) = handle.add_event()?;
         let (sender, opened) = channel();
         let (store, new, direct) = (self.0.path.clone(), new.to_path_buf(), self.0.direct);
@@ -498,14 +501,26 @@ impl ControlHandler {
         let counts = front
             .as_ref()
             .and_then(|front| front.as_ref().map(tonearm_nbd::Server::counts));
+        let (now, members) = (self.0.rt.now(), self.0.executor.loads.list());
+        let under_way = self.0.connections.recorder().under_way();
         ServerStats {
             version: env!("CARGO_PKG_VERSION").to_string(),
             pid: std::process::id(),
-            uptime_s: self.0.rt.now().since(self.0.started).0 as f64 / 1e9,
+            uptime_s: now.since(self.0.started).0 as f64 / 1e9,
             store: self.0.disk.stats(),
-            nbd: NbdStats::collect(self.0.connections.metrics(), counts.unwrap_or_default()),
-            vhost: VhostStats::of(&self.0.devices),
-            ublk: UblkStats::of(&self.0.queues),
+            events: watch::kept(&self.0.disk),
+            under_way: UnderWayStats {
+                requests: under_way.count() as u64,
+                oldest_ns: under_way.oldest().map_or(0, |arrived| now.since(arrived).0),
+            },
+            members: members.into_iter().map(MemberStats::of).collect(),
+            nbd: NbdStats::collect(
+                self.0.connections.metrics(),
+                counts.unwrap_or_default(),
+                now,
+            ),
+            vhost: VhostStats::of(&self.0.devices, now),
+            ublk: UblkStats::of(&self.0.queues, now),
             mount: self.0.mount.as_ref().map(MountStats::of),
         }
     }

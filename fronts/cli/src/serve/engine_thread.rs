@@ -8,6 +8,7 @@ use super::archive::{ArchivePlan, Archives};
 use super::control_handler::{ControlHandler, Front, Services};
 use super::mailbox::{Mailbox, Message};
 use super::mount::Mountpoint;
+use super::watch;
 use crate::cli::Members;
 use crate::control;
 use crate::opening;
@@ -21,6 +22,7 @@ use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions, Volume};
 use tonearm_fuse::{FuseServer, Requests};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
+use tonearm_requests::Recorder;
 use tonearm_rt::{Contained, Data, DeviceId, Op, Rt};
 use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, FileSystem, Occupant};
@@ -130,6 +132,7 @@ fn run_on(
     });
     let disk = opening::open_disk(&executor, &setup.path, &setup.places, setup.options.clone())?;
     report_recovery(&disk);
+    watch::report_events(&executor.rt, &disk);
     report_missed_bounds(&executor.rt, &disk);
     let (rt, pool) = (&executor.rt, &executor.pool);
     let connections = Connections::new(
@@ -152,11 +155,13 @@ fn run_on(
     convert(&executor, &disk, &files)?;
     let (mount, mountpoint) = match &inside {
         Some(inside) => {
-            let (server, point) = open_mount(&executor, inside, &disk, &files)?;
+            let (server, point) =
+                open_mount(&executor, inside, &disk, &files, connections.recorder())?;
             (Some(server), Some(point))
         }
         None => (None, None),
     };
+    watch::report_stalls(&executor, &disk, connections.recorder().under_way());
     let devices = Devices::new(rt, pool, &executor.handle, &disk, connections.recorder());
     let queues = Queues::new(rt, pool, &executor.handle, &disk, connections.recorder());
     let control = ControlHandler::new(
@@ -204,6 +209,7 @@ fn open_mount(
     inside: &Occupant<'_>,
     disk: &Disk,
     files: &FileSystem,
+    recorder: &Recorder,
 ) -> anyhow::Result<(FuseServer, Mountpoint)> {
     let rt = &executor.rt;
     let opening = files.clone();
@@ -214,7 +220,8 @@ fn open_mount(
         requests,
         block_size: disk.block_size(),
     };
-    Ok((FuseServer::start(&fs, rt, &arrived, incoming), point))
+    let server = FuseServer::start(&fs, rt, &arrived, incoming, recorder.under_way());
+    Ok((server, point))
 }
 
 /// Moves the files of an earlier version into the file system.
@@ -360,7 +367,8 @@ impl Serving {
         }
         let closed = self.disk.close().await;
         done.set(true);
-        Ok(closed?)
+        closed?;
+        watch::check_members(&self.disk)
     }
 
     fn serve(&self, accepted: tonearm_nbd::Accepted, handle: impl FnOnce(Volume) -> Volume) {

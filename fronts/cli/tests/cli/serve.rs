@@ -1,6 +1,8 @@
 use crate::common::{Bench, contains};
 use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
+use std::os::unix::net::{UnixDatagram, UnixStream};
+use std::process::{Command, Stdio};
+use std::time::Duration;
 
 fn store() -> Bench {
     let bench = Bench::new();
@@ -177,4 +179,42 @@ fn what_cannot_be_served_is_refused_and_the_store_stays_clean() {
     }
     let ran = bench.run(&["serve", "a", "--tls-cert", "x"]);
     assert_eq!(ran.code, Some(2), "{ran:?}");
+}
+
+/// What the service manager at `socket` is told next.
+fn told(socket: &UnixDatagram) -> String {
+    let patience = Some(Duration::from_secs(20));
+    socket.set_read_timeout(patience).expect("set");
+    let mut buf = [0; 200];
+    let count = socket.recv(&mut buf).expect("a datagram");
+    String::from_utf8_lossy(&buf[..count]).into_owned()
+}
+
+#[test]
+fn a_service_manager_learns_when_it_serves_and_when_it_stops() {
+    let bench = store();
+    let manager = UnixDatagram::bind(bench.path("notify")).expect("bound");
+    let mut command = bench.command(&["serve", "a"]);
+    command.env("NOTIFY_SOCKET", bench.path("notify"));
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("tonearm runs");
+    assert_eq!(told(&manager), "READY=1");
+    // Clients are served by then.
+    let mut greeting = [0; 8];
+    let mut client = UnixStream::connect(bench.path("a.sock")).expect("connected");
+    client.read_exact(&mut greeting).expect("a greeting");
+    drop(client);
+    bench.json(&["stats", "a", "--json"]);
+    let pid = child.id().to_string();
+    let kill = Command::new("kill").args(["-TERM", &pid]).status();
+    assert!(kill.expect("kill runs").success());
+    assert_eq!(told(&manager), "STOPPING=1");
+    assert_eq!(child.wait().expect("an end").code(), Some(0));
+
+    // A server that cannot serve is never ready.
+    let mut command = bench.command(&["serve", "missing"]);
+    command.env("NOTIFY_SOCKET", bench.path("notify"));
+    assert!(!command.output().expect("tonearm runs").status.success());
+    manager.set_nonblocking(true).expect("set");
+    assert!(manager.recv(&mut [0; 200]).is_err());
 }

@@ -42,6 +42,9 @@ pub(super) async fn execute<T: Target>(
 ) {
     let Session { link, target, .. } = &*session;
     let rt = &link.shared.rt;
+    // Until the reply is queued: the client may take it when it likes.
+    let under_way = link.shared.recorder.under_way();
+    let _begun = under_way.begin(ticket.request.arrived);
     let done = match command {
         Command::Read {
             offset,

@@ -258,6 +258,7 @@ impl<T: Target> Receiver<T> {
         let reserve = self.link.shared.rt.engine(reserve);
         let since = &self.link.reserving_since;
         since.set(Some(self.arrived));
+        let _begun = self.link.shared.recorder.under_way().begin(self.arrived);
         let reserved = self.link.unless_ended(reserve).await;
         since.set(None);
         match reserved {

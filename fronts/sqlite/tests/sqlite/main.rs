@@ -9,6 +9,7 @@ mod errors;
 mod locks;
 mod memory;
 mod modes;
+mod renewal;
 mod transactions;
 mod two_names;
 mod wal;

@@ -89,6 +89,10 @@ struct Inner {
     torn: bool,
     /// The calls from the first on to the second fail with this.
     fail: Option<(usize, usize, FilesErrorKind)>,
+    /// The files are those of a server.
+    served: bool,
+    /// The server is gone.
+    over: bool,
 }
 
 /// The files.
@@ -110,6 +114,18 @@ impl Memory {
         let memory = Self::default();
         memory.inner().torn = true;
         memory
+    }
+
+    /// A session with a server.
+    pub fn served(content: Content) -> Self {
+        let memory = Self::with(content);
+        memory.inner().served = true;
+        memory
+    }
+
+    /// The server dies.
+    pub fn lose_server(&self) {
+        self.inner().over = true;
     }
 
     fn inner(&self) -> MutexGuard<'_, Inner> {
@@ -161,7 +177,13 @@ impl Memory {
 }
 
 impl Inner {
+    fn alive(&self) -> Result<(), FilesError> {
+        let gone = || FilesError::new(FilesErrorKind::Failed, "the server has gone away");
+        (!self.over).then_some(()).ok_or_else(gone)
+    }
+
     fn call(&mut self, call: Call) -> Result<(), FilesError> {
+        self.alive()?;
         let number = self.calls.len();
         self.calls.push(call);
         match self.fail {
@@ -174,6 +196,7 @@ impl Inner {
     }
 
     fn inode(&self, file: FileId) -> Result<u64, FilesError> {
+        self.alive()?;
         let inode = self.handles.get(&file.0).map(|(inode, _)| *inode);
         let inode = inode.filter(|inode| self.now.files.contains_key(inode));
         inode.ok_or_else(|| FilesError::new(FilesErrorKind::NotFound, "the file was deleted"))
@@ -227,11 +250,17 @@ impl Inner {
 
 impl Files for Memory {
     fn in_process(&self) -> Option<usize> {
-        Some(Arc::as_ptr(&self.0).addr())
+        let number = Arc::as_ptr(&self.0).addr();
+        (!self.inner().served).then_some(number)
+    }
+
+    fn is_over(&self) -> bool {
+        self.inner().over
     }
 
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {
         let mut inner = self.inner();
+        inner.alive()?;
         if name.is_empty() || name.contains('/') {
             return Err(FilesError::new(
                 FilesErrorKind::Failed,
@@ -310,11 +339,14 @@ impl Files for Memory {
     }
 
     fn exists(&self, name: &str) -> Result<bool, FilesError> {
-        Ok(self.inner().now.names.contains_key(name))
+        let inner = self.inner();
+        inner.alive()?;
+        Ok(inner.now.names.contains_key(name))
     }
 
     fn delete(&self, name: &str) -> Result<(), FilesError> {
         let mut inner = self.inner();
+        inner.alive()?;
         if !inner.now.names.contains_key(name) {
             return Err(FilesError::new(
                 FilesErrorKind::NotFound,
@@ -411,6 +443,7 @@ impl Files for Memory {
     /// The LSN of an effect is its number.
     fn marks(&self) -> Result<Marks, FilesError> {
         let inner = self.inner();
+        inner.alive()?;
         let appended = Lsn(inner.effects.len() as u64);
         Ok(Marks {
             appended,

@@ -53,6 +53,19 @@ assert errors > 0 and db.execute('SELECT count(*) FROM t').fetchone()[0] == n, (
 print('over', flush=True)
 ";
 
+/// A pool of connections, as programs have them: all of them go on after the restart, and none is opened again.
+const POOL: &str = "
+pool = [connect() for _ in range(5)]
+pool[0].execute('CREATE TABLE t(x)')
+for db in pool:
+    db.execute('INSERT INTO t VALUES (1)')
+print('ready', flush=True)
+input()
+for n in range(20):
+    pool[n % 5].execute('INSERT INTO t VALUES (2)')
+print(pool[3].execute('SELECT sum(x), count(*) FROM t').fetchone(), flush=True)
+";
+
 /// A batch with `synchronous=NORMAL` and one wait at its end, then one with `FULL`. Python keeps the statements.
 const BATCHES: &str = "
 db = connect()
@@ -202,6 +215,53 @@ fn a_server_that_is_started_again_finds_its_store_free() {
 }
 
 /// The program was never a client of the server. It waits because the killed server has left its socket.
+#[test]
+fn each_connection_of_a_pool_goes_on_after_a_kill_of_the_server() {
+    let bench = store();
+    let mut server = bench.serve_store();
+    let mut command = python(&bench, "app.db", POOL);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("timeout runs");
+    let mut out = BufReader::new(child.stdout.take().expect("piped"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("a line");
+    assert_eq!(line, "ready\n");
+    server.kill9();
+    let server = bench.serve_store();
+    let mut go_on = child.stdin.take().expect("piped");
+    go_on.write_all(b"\n").expect("sent");
+    line.clear();
+    out.read_line(&mut line).expect("a line");
+    assert_eq!(line, "(45, 25)\n");
+    assert!(child.wait().expect("an end").success());
+    server.end_ok();
+}
+
+/// Most programs show nothing but "unable to open database file".
+#[test]
+fn a_worker_that_finds_the_store_in_use_is_told_of_serve_on_standard_error() {
+    let bench = store();
+    let mut command = python(
+        &bench,
+        "app.db",
+        "connect()\nprint('ready', flush=True)\ninput()",
+    );
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut first = command.spawn().expect("timeout runs");
+    let mut out = BufReader::new(first.stdout.take().expect("piped"));
+    let mut line = String::new();
+    out.read_line(&mut line).expect("a line");
+    for (debug, told) in [(None, true), (Some("1"), true), (Some("0"), false)] {
+        let mut second = python(&bench, "app.db", "connect()");
+        debug.map(|debug| second.env("TONEARM_DEBUG", debug));
+        let ran = second.output().expect("timeout runs");
+        let err = String::from_utf8_lossy(&ran.stderr);
+        assert_eq!(err.contains("tonearm serve"), told, "{debug:?}: {err}");
+    }
+    drop(first.stdin.take());
+    first.wait().expect("an end");
+}
+
 #[test]
 fn a_client_that_comes_while_a_killed_server_is_down_waits_for_it() {
     let bench = store();

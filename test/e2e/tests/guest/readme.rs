@@ -23,7 +23,7 @@ fn the_machines_of_the_readme_boot() {
     for way in ["driver=nbd", "vhost-user-blk-pci"] {
         let server = if way == "driver=nbd" {
             // The command of the document has a fixed port for the metrics.
-            bench.serve(&["vm.tn"])
+            bench.serve(&["vm.tn", "--ack", "write"])
         } else {
             let words = of("tonearm serve", "--vhost-user");
             let words: Vec<&str> = words.iter().skip(2).map(String::as_str).collect();

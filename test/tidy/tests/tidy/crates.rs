@@ -42,7 +42,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
     ),
     ("fronts/requests", &["base", "rt"]),
     ("fronts/nbd", &["base", "rt", "disk", "requests"]),
-    ("fronts/fuse", &["base", "rt", "fs"]),
+    ("fronts/fuse", &["base", "rt", "fs", "requests"]),
     ("fronts/vhost", &["base", "rt", "uring", "disk", "requests"]),
     (
         "fronts/attach",

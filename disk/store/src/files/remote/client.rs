@@ -134,7 +134,12 @@ impl RemoteFiles {
             let sent = (&self.stream).write_all(&out.collected);
             out.collected.clear();
             out.collected.shrink_to(2 * COLLECT_BYTES);
-            sent.map_err(|_| self.gone())?;
+            sent.map_err(|_| {
+                let gone = self.gone();
+                let over = &mut locked(&self.inbox).over;
+                over.get_or_insert_with(|| gone.text.clone());
+                gone
+            })?;
         }
         Ok(number)
     }
@@ -281,6 +286,10 @@ impl Drop for RemoteFiles {
 impl Files for RemoteFiles {
     fn in_process(&self) -> Option<usize> {
         None
+    }
+
+    fn is_over(&self) -> bool {
+        self.check_process().is_ok() && locked(&self.inbox).over.is_some()
     }
 
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {

@@ -16,7 +16,8 @@ impl Session {
             OpenFile::Volume(volume) => Ok(volume.write_zeroes(offset, len, false, false).await?),
             OpenFile::File(file) => {
                 let punched = file.fs.allocate(file.ino, offset, len, Allocate::Punch);
-                Ok(punched.await?)
+                punched.await?;
+                self.acknowledge_all().await
             }
         }
     }

@@ -43,7 +43,11 @@ impl Session {
                 Err(error) => return Err(named(name, error)),
             }
             match self.make(&fs, name, FILE_MODE).await {
-                Ok(ino) => return Ok(self.opened(Handle::open(&fs, ino)?)),
+                Ok(ino) => {
+                    let handle = Handle::open(&fs, ino)?;
+                    self.acknowledge_all().await?;
+                    return Ok(self.opened(handle));
+                }
                 // Another program has made it meanwhile.
                 Err(FsError::Exists) => {}
                 Err(FsError::NotFound) => return Err(no_directory(name)),

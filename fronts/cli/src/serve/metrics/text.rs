@@ -1,7 +1,7 @@
 //! The page of metrics, in the OpenMetrics text format that Prometheus reads.
 
 use crate::control::{
-    CommandStats, NbdStats, OperationStats, RequestStats, ServerStats, UnitStats,
+    CommandStats, NbdStats, OperationStats, RequestStats, ServerStats, UnderWayStats, UnitStats,
 };
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
@@ -81,12 +81,40 @@ impl Page {
         count(encoder, "vhost_rings", help, None, kind, rings)?;
         let help = "Devices of ublk that are served";
         count(encoder, "ublk_queues", help, None, kind, self.0.ublk.queues)?;
+        let UnderWayStats {
+            requests,
+            oldest_ns,
+        } = self.0.under_way;
+        let help = "Requests of all clients that are under way";
+        count(encoder, "requests_under_way", help, None, kind, requests)?;
+        let help = "Age of the oldest request under way";
+        let (unit, age) = (Some(&Unit::Seconds), oldest_ns as f64 / 1e9);
+        gauge(encoder, "oldest_request", help, unit, age)?;
+        self.encode_members(encoder)?;
         let help = "1 while write-back waits for space";
         let waits = i64::from(store.waiting_for_space);
         gauge(encoder, "waiting_for_space", help, None, waits)?;
         let help = "1 since a failure has made the store read-only";
         let failed = i64::from(store.failure.is_some());
         gauge(encoder, "failed", help, None, failed)
+    }
+
+    /// Requests and their times, by member.
+    fn encode_members(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (help, kind) = ("Requests to a member that have ended", MetricType::Counter);
+        let mut family = encoder.encode_descriptor("member_requests", help, None, kind)?;
+        for member in &self.0.members {
+            let labels = [("member", member.path.as_str())];
+            ConstCounter::new(member.requests).encode(family.encode_family(&labels)?)?;
+        }
+        let (help, unit) = ("Time that requests to a member took", Some(&Unit::Seconds));
+        let mut family = encoder.encode_descriptor("member_request", help, unit, kind)?;
+        for member in &self.0.members {
+            let labels = [("member", member.path.as_str())];
+            let time = ConstCounter::new(member.time_ns as f64 / 1e9);
+            time.encode(family.encode_family(&labels)?)?;
+        }
+        Ok(())
     }
 
     fn encode_times(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {

@@ -1,7 +1,7 @@
 use super::render;
 use crate::control::{
     CommandStats, LatencyStats, MountStats, NbdStats, OperationStats, RequestStats, ServerStats,
-    UblkStats, UnitStats, VhostStats,
+    UblkStats, UnderWayStats, UnitStats, VhostStats,
 };
 
 fn page() -> String {
@@ -35,6 +35,12 @@ fn page() -> String {
         pid: 1,
         uptime_s: 2.5,
         store,
+        events: Vec::new(),
+        under_way: UnderWayStats {
+            requests: 7,
+            oldest_ns: 1_500_000_000,
+        },
+        members: Vec::new(),
         nbd,
         vhost: VhostStats {
             rings: 2,

@@ -1,0 +1,427 @@
+//! A ring over a disk in a simulated world. Each kind of request is the last one before a power cut, and the last one
+//! before the ring is stopped: no later request makes up for it.
+
+use crate::execute::Executor;
+use crate::ring::Ring;
+use std::cell::{Cell, RefCell};
+use std::os::unix::net::UnixStream;
+use std::rc::Rc;
+use tonearm_base::{BufPool, Nanos};
+use tonearm_device::{Device, RawDevice};
+use tonearm_disk::{
+    CreateParams, Disk, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions, Piece,
+    create, plan_create,
+};
+use tonearm_format::Roles;
+use tonearm_nbd::transmission::testing::Streams;
+use tonearm_requests::{Recorder, Requests};
+use tonearm_rt::{Data, DeviceId, IoError, Notify, Op, Rt, Semaphore};
+use tonearm_world::{DiskImage, SimOptions, SimWorld};
+use virtio_queue::{Queue, QueueT};
+use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
+
+const DISK_BYTES: u64 = 4 << 20;
+const BLOCK: usize = 4096;
+
+/// Requests of the ring, each with three descriptors: header, data, status.
+const DEPTH: u16 = 16;
+const TABLE: u64 = 0;
+const AVAILABLE: u64 = 0x1000;
+const USED: u64 = 0x2000;
+const HEADERS: u64 = 0x3000;
+const DATA: u64 = 0x1_0000;
+const MEMORY_BYTES: usize = 0x4_0000;
+
+const READ: u32 = 0;
+const WRITE: u32 = 1;
+const FLUSH: u32 = 4;
+const DISCARD: u32 = 11;
+const ZEROES: u32 = 13;
+
+fn device(rt: &Rt, bytes: u64) -> Rc<dyn Device> {
+    Rc::new(RawDevice::new(rt, DeviceId(0), bytes, 512, "store"))
+}
+
+/// A store whose volume `main` is all zeroes, closed.
+fn created() -> DiskImage {
+    let params = CreateParams {
+        size_bytes: 2 * DISK_BYTES,
+        log_bytes: Some(2 << 20),
+        track_bytes: Some(64 << 10),
+        head: None,
+        home: HomeParams::default(),
+        block_size: BLOCK as u32,
+        store: [1; 16],
+        created_unix_s: 0,
+    };
+    let space = MemberSpace {
+        roles: Roles {
+            log: true,
+            data: true,
+        },
+        available_bytes: None,
+        uuid: [2; 16],
+        path: String::new(),
+    };
+    let plan = plan_create(&params, &[space]).unwrap();
+    let bytes = plan.member_bytes[0];
+    let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(bytes)]);
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    rt.block_on(async move {
+        let member = NewMember {
+            device: device(&own, bytes),
+            blank: true,
+            log_written: false,
+        };
+        let pool = BufPool::new(1 << 20);
+        create(
+            &own,
+            &pool,
+            &plan,
+            vec![member],
+            DISK_BYTES,
+            [3; 16],
+            |_, _| {},
+        )
+        .await
+        .unwrap();
+    });
+    rt.shut_down();
+    world.images().remove(0)
+}
+
+/// A machine with one ring.
+struct Machine {
+    world: SimWorld,
+    rt: Rt,
+    disk: Disk,
+    ring: Rc<Ring>,
+    /// The guest's end of the event.
+    kicks: DeviceId,
+    pool: BufPool,
+    memory: GuestMemoryMmap,
+    made: Cell<u16>,
+    _monitor: UnixStream,
+}
+
+impl Machine {
+    fn on(images: Vec<DiskImage>, write_through: bool) -> Self {
+        let bytes = images[0].size;
+        let world = SimWorld::new(SimOptions::default(), images);
+        let streams = Streams::default();
+        let rt = Rt::new(streams.driver(world.driver()));
+        let pool = BufPool::new(1 << 20);
+        let (own, buffers) = (rt.clone(), pool.clone());
+        let disk = rt.block_on(async move {
+            let member = MemberDevice {
+                device: device(&own, bytes),
+                path: "store".to_owned(),
+            };
+            let options = OpenOptions::default();
+            let opened = Disk::open(&own, &buffers, vec![member], options, |_| {});
+            opened.await.unwrap()
+        });
+        let memory = GuestMemoryMmap::from_ranges(&[(GuestAddress(0), MEMORY_BYTES)]).unwrap();
+        let mut queue = Queue::new(64).unwrap();
+        queue.set_desc_table_address(Some(TABLE as u32), Some(0));
+        queue.set_avail_ring_address(Some(AVAILABLE as u32), Some(0));
+        queue.set_used_ring_address(Some(USED as u32), Some(0));
+        queue.set_ready(true);
+        let (connection, monitor) = UnixStream::pair().unwrap();
+        let (kick, kicks) = streams.pair();
+        let ring = Rc::new(Ring {
+            rt: rt.clone(),
+            executor: Executor {
+                volume: disk.volume("main").unwrap().for_longer_lived(),
+                memory: memory.clone(),
+                pool: pool.clone(),
+                budget: Semaphore::new(&rt, 1 << 20),
+                requests: Requests::new(&rt, &Recorder::new(&rt)),
+                write_through,
+                serial: [0; 20],
+                name: "main".to_owned(),
+            },
+            queue: RefCell::new(queue),
+            inflight: None,
+            kick,
+            call: None,
+            connection,
+            fault: RefCell::default(),
+            under_way: Cell::new(0),
+            is_stopping: Cell::new(false),
+            has_ended: Cell::new(false),
+            changed: Notify::new(&rt),
+            call_is_due: Cell::new(false),
+        });
+        rt.spawn_detached(ring.clone().run(Vec::new()));
+        Self {
+            world,
+            rt,
+            disk,
+            ring,
+            kicks,
+            pool,
+            memory,
+            made: Cell::new(0),
+            _monitor: monitor,
+        }
+    }
+
+    fn new(write_through: bool) -> Self {
+        Self::on(vec![created()], write_through)
+    }
+
+    fn put_descriptor(&self, index: u16, (at, bytes, flags, next): (u64, u32, u16, u16)) {
+        let place = GuestAddress(TABLE + 16 * u64::from(index));
+        self.memory.write_obj(at, place).unwrap();
+        let rest = [
+            &bytes.to_le_bytes()[..],
+            &flags.to_le_bytes(),
+            &next.to_le_bytes(),
+        ];
+        let place = GuestAddress(place.0 + 8);
+        self.memory.write_slice(&rest.concat(), place).unwrap();
+    }
+
+    /// Makes a request available. A read has `data` as its room.
+    fn submit(&self, kind: u32, sector: u64, data: &[u8]) {
+        let number = self.made.get();
+        assert!(number < DEPTH);
+        self.made.set(number + 1);
+        let (header, at) = (HEADERS + 64 * u64::from(number), place_of(number));
+        let head = [
+            &kind.to_le_bytes()[..],
+            &0u32.to_le_bytes(),
+            &sector.to_le_bytes(),
+        ];
+        let memory = &self.memory;
+        memory
+            .write_slice(&head.concat(), GuestAddress(header))
+            .unwrap();
+        memory.write_obj(0xffu8, GuestAddress(header + 16)).unwrap();
+        memory.write_slice(data, GuestAddress(at)).unwrap();
+        let (first, room) = (3 * number, if kind == READ { 2 } else { 0 });
+        let behind = if data.is_empty() {
+            first + 2
+        } else {
+            first + 1
+        };
+        self.put_descriptor(first, (header, 16, 1, behind));
+        self.put_descriptor(first + 1, (at, data.len() as u32, 1 | room, first + 2));
+        self.put_descriptor(first + 2, (header + 16, 1, 2, 0));
+        let place = AVAILABLE + 4 + 2 * u64::from(number);
+        memory.write_obj(first, GuestAddress(place)).unwrap();
+        memory
+            .write_obj(number + 1, GuestAddress(AVAILABLE + 2))
+            .unwrap();
+    }
+
+    /// Tells the ring, and runs until `is_done` holds.
+    fn run_until(&self, is_done: impl Fn(&Ring, u16) -> bool + 'static) {
+        let (rt, ring, kicks) = (self.rt.clone(), self.ring.clone(), self.kicks);
+        let (pool, memory) = (self.pool.clone(), self.memory.clone());
+        self.rt.block_on(async move {
+            let kick = Data::whole(pool.copy_of(&[1; 8]));
+            let (sent, _) = rt.stream(kicks, Op::Send, kick).await;
+            sent.unwrap();
+            while !is_done(&ring, used(&memory)) {
+                rt.sleep(Nanos::from_micros(1)).await;
+            }
+        });
+    }
+
+    fn status(&self, number: u16) -> u8 {
+        let place = HEADERS + 64 * u64::from(number) + 16;
+        self.memory.read_obj(GuestAddress(place)).unwrap()
+    }
+
+    /// One request from its beginning to its end. Its status.
+    fn request(&self, kind: u32, sector: u64, data: &[u8]) -> u8 {
+        self.submit(kind, sector, data);
+        let made = self.made.get();
+        self.run_until(move |_, used| used == made);
+        self.status(made - 1)
+    }
+
+    /// Stops the ring. Returns the number of requests that are used then, and that which it answers with.
+    fn stop(&self) -> (u16, u16) {
+        let (ring, memory) = (self.ring.clone(), self.memory.clone());
+        self.rt.block_on(async move {
+            let next = ring.stop().await;
+            (used(&memory), next)
+        })
+    }
+
+    /// The first blocks of the disk, each by its first byte, as they are in memory.
+    fn blocks(&self, count: usize) -> Vec<u8> {
+        let volume = self.disk.volume("main").unwrap();
+        self.rt.block_on(async move {
+            let mut bytes = Vec::new();
+            for piece in volume.read(0, (count * BLOCK) as u64).await.unwrap() {
+                match piece {
+                    Piece::Data(data) => bytes.extend_from_slice(&data),
+                    Piece::Zero(zeroes) => bytes.resize(bytes.len() + zeroes, 0),
+                }
+            }
+            bytes.chunks(BLOCK).map(|block| block[0]).collect()
+        })
+    }
+
+    /// The first blocks after a power cut now, of several images.
+    fn blocks_after_a_cut(&self, count: usize) -> Vec<Vec<u8>> {
+        let crash = self.world.crash();
+        let image = |seed| {
+            let after = Machine::on(crash.images(seed), false);
+            let blocks = after.blocks(count);
+            after.end();
+            blocks
+        };
+        (0..8).map(image).collect()
+    }
+
+    fn end(self) {
+        self.rt.shut_down();
+    }
+}
+
+fn place_of(number: u16) -> u64 {
+    DATA + 0x2000 * u64::from(number)
+}
+
+/// Index of the used ring.
+fn used(memory: &GuestMemoryMmap) -> u16 {
+    memory.read_obj(GuestAddress(USED + 2)).unwrap()
+}
+
+/// A range of a discard or a write of zeroes, in blocks.
+fn range(block: u64, blocks: u32, flags: u32) -> Vec<u8> {
+    let bytes = [
+        &(8 * block).to_le_bytes()[..],
+        &(8 * blocks).to_le_bytes(),
+        &flags.to_le_bytes(),
+    ];
+    bytes.concat()
+}
+
+/// Changes of a disk whose blocks 0 to 3 are all 1: name, kind, sector, data, and the blocks after it.
+fn changes() -> Vec<(&'static str, u32, u64, Vec<u8>, Vec<u8>)> {
+    let two = [range(0, 1, 0), range(2, 1, 0)].concat();
+    vec![
+        ("write", WRITE, 8, vec![7; BLOCK], vec![1, 7, 1, 1]),
+        ("discard", DISCARD, 0, range(1, 2, 0), vec![1, 0, 0, 1]),
+        ("discards", DISCARD, 0, two.clone(), vec![0, 1, 0, 1]),
+        ("zeroes", ZEROES, 0, range(1, 2, 0), vec![1, 0, 0, 1]),
+        (
+            "zeroes, unmapped",
+            ZEROES,
+            0,
+            range(3, 1, 1),
+            vec![1, 1, 1, 0],
+        ),
+        ("two ranges of zeroes", ZEROES, 0, two, vec![0, 1, 0, 1]),
+    ]
+}
+
+/// A machine whose disk has ones in blocks 0 to 3, durably.
+fn with_ones(write_through: bool) -> Machine {
+    let machine = Machine::new(write_through);
+    assert_eq!(machine.request(WRITE, 0, &[1; 2 * BLOCK]), 0);
+    assert_eq!(machine.request(WRITE, 16, &[1; 2 * BLOCK]), 0);
+    assert_eq!(machine.request(FLUSH, 0, &[]), 0);
+    machine
+}
+
+#[test]
+fn each_change_of_a_guest_without_flushes_is_durable_when_it_is_used() {
+    for (name, kind, sector, data, after) in changes() {
+        let machine = with_ones(true);
+        assert_eq!(machine.request(kind, sector, &data), 0, "{name}");
+        for blocks in machine.blocks_after_a_cut(4) {
+            assert_eq!(blocks, after, "{name}");
+        }
+        machine.end();
+    }
+}
+
+#[test]
+fn a_flush_makes_each_change_before_it_durable() {
+    for (name, kind, sector, data, after) in changes() {
+        let machine = with_ones(false);
+        assert_eq!(machine.request(kind, sector, &data), 0, "{name}");
+        assert_eq!(machine.request(FLUSH, 0, &[]), 0);
+        for blocks in machine.blocks_after_a_cut(4) {
+            assert_eq!(blocks, after, "{name}");
+        }
+        machine.end();
+    }
+}
+
+#[test]
+fn a_ring_stops_when_all_that_it_has_taken_is_used() {
+    for (name, kind, sector, data, after) in changes() {
+        let machine = with_ones(true);
+        let before = machine.made.get();
+        machine.submit(kind, sector, &data);
+        machine.submit(FLUSH, 0, &[]);
+        machine.submit(READ, 0, &[9; BLOCK]);
+        // They are under way, and the log takes its time.
+        machine.run_until(|ring, _| ring.under_way.get() > 0);
+        assert!(used(&machine.memory) < before + 3, "{name}: it is too fast");
+        assert_eq!(machine.stop(), (before + 3, before + 3), "{name}");
+        assert_eq!(machine.ring.under_way.get(), 0);
+        for number in before..before + 3 {
+            assert_eq!(machine.status(number), 0, "{name}");
+        }
+        assert_eq!(machine.blocks(4), after, "{name}");
+        for blocks in machine.blocks_after_a_cut(4) {
+            assert_eq!(blocks, after, "{name}");
+        }
+        machine.end();
+    }
+}
+
+#[test]
+fn a_ring_that_has_stopped_takes_nothing_more() {
+    let machine = with_ones(true);
+    let before = machine.made.get();
+    assert_eq!(machine.stop(), (before, before));
+    machine.submit(WRITE, 0, &[5; BLOCK]);
+    let rt = machine.rt.clone();
+    let pause = async move { rt.sleep(Nanos::from_millis(100)).await };
+    machine.rt.block_on(pause);
+    assert_eq!(used(&machine.memory), before);
+    assert_eq!(machine.blocks(1), [1]);
+    machine.end();
+}
+
+#[test]
+fn changes_that_fail_have_their_status_and_end_the_wait_of_a_stop() {
+    for (name, kind, sector, data, _) in changes() {
+        let machine = with_ones(true);
+        let before = machine.made.get();
+        machine.world.set_fault(|request| {
+            let writes = matches!(request.op, Op::Write | Op::WriteDurable | Op::Flush);
+            writes.then_some(IoError::EIO)
+        });
+        machine.submit(kind, sector, &data);
+        machine.submit(FLUSH, 0, &[]);
+        machine.run_until(|ring, _| ring.under_way.get() > 0);
+        assert_eq!(machine.stop(), (before + 2, before + 2), "{name}");
+        assert_eq!(machine.status(before), 1, "{name}");
+        assert_eq!(machine.status(before + 1), 1, "{name}: the flush");
+        machine.end();
+    }
+}
+
+#[test]
+fn a_range_that_fails_ends_its_request_with_an_error_although_a_later_one_would_do() {
+    for kind in [DISCARD, ZEROES] {
+        let machine = with_ones(true);
+        let beyond = DISK_BYTES / BLOCK as u64;
+        let ranges = [range(0, 1, 0), range(beyond, 1, 0), range(2, 1, 0)].concat();
+        assert_eq!(machine.request(kind, 0, &ranges), 1);
+        assert_eq!(machine.blocks(4), [0, 1, 1, 1], "those before it are done");
+        machine.end();
+    }
+}
