@@ -11,6 +11,7 @@ mod driver;
 mod fd;
 mod fork;
 mod lock;
+mod medium;
 mod member;
 mod operation;
 mod reads;
@@ -22,6 +23,7 @@ pub use driver::{UringDriver, UringError};
 pub use fd::inherited_listeners;
 pub use fork::{NotForChildren, forks};
 pub use lock::Lock;
+pub use medium::{Medium, refuse_devices};
 pub use member::{Create, Member, MemberError, MemberKind, MemberOptions, PathText, open_member};
 pub use ublk::{UblkControl, UblkDescriptors};
 
