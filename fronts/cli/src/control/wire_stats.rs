@@ -24,6 +24,9 @@ pub struct ServerStats {
     pub uptime_s: f64,
     /// The store.
     pub store: StoreStats,
+    /// Its space.
+    #[serde(default)]
+    pub space: SpaceStats,
     /// Its clients.
     pub nbd: NbdStats,
     /// Its virtual machines.
@@ -32,6 +35,17 @@ pub struct ServerStats {
     pub ublk: UblkStats,
     /// Its mount, if it has one.
     pub mount: Option<MountStats>,
+}
+
+/// The space of a store.
+#[derive(Serialize, Deserialize, Clone, Default, Debug)]
+pub struct SpaceStats {
+    /// Bytes for volumes and files.
+    pub size_bytes: u64,
+    /// Bytes that no volume has.
+    pub free_bytes: u64,
+    /// Bytes that the store's files take in their file systems, with the log; none where a member is a device.
+    pub used_bytes: Option<u64>,
 }
 
 /// A number of [`NbdStats`]; its name as a metric begins with `nbd_`.

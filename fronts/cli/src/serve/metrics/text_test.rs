@@ -1,7 +1,7 @@
 use super::render;
 use crate::control::{
     CommandStats, LatencyStats, MountStats, NbdStats, OperationStats, RequestStats, ServerStats,
-    UblkStats, UnitStats, VhostStats,
+    SpaceStats, UblkStats, UnitStats, VhostStats,
 };
 
 fn page() -> String {
@@ -35,6 +35,11 @@ fn page() -> String {
         pid: 1,
         uptime_s: 2.5,
         store,
+        space: SpaceStats {
+            size_bytes: 1 << 30,
+            free_bytes: 0,
+            used_bytes: Some(12_345),
+        },
         nbd,
         vhost: VhostStats {
             rings: 2,
