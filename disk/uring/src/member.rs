@@ -95,7 +95,7 @@ pub enum MemberError {
     DeviceBusy { path: PathText },
     #[error("{path} does not exist; check the path, or create the store first")]
     NotFound { path: PathText },
-    #[error("there is no folder {folder} for {path}; make it first: mkdir -p {folder}")]
+    #[error("{path}: the folder {folder} does not exist; make it first: mkdir -p {folder}")]
     NoFolder { path: PathText, folder: PathText },
     #[error(
         "{path} is no block device, and a file below /dev lies in memory: the next start of the machine would lose it; \

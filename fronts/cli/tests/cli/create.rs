@@ -207,7 +207,7 @@ fn a_missing_folder_is_named() {
     let refused = Bench::new().fails(&["create", "no/such/a", "--size", "16MiB"]);
     contains(
         &refused,
-        "there is no folder no/such for no/such/a; make it first: mkdir -p no/such",
+        "no/such/a: the folder no/such does not exist; make it first: mkdir -p no/such",
     );
 }
 
