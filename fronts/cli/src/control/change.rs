@@ -17,7 +17,7 @@ const NAMED_MAX: usize = 3;
 pub async fn check_change(disk: &Disk, request: &Request, users: &[String]) -> anyhow::Result<()> {
     match request {
         Request::VolumeDelete { name, force } => {
-            if !users.is_empty() && !force && disk.volume(name).is_ok() {
+            if !users.is_empty() && !force && is_writable(disk, name) {
                 bail!(
                     "volume {name} is in use by {}; end that first, or use --force: requests of clients fail then",
                     users_text(users)
@@ -30,12 +30,11 @@ pub async fn check_change(disk: &Disk, request: &Request, users: &[String]) -> a
             shrink,
             force,
         } => {
-            // The change itself says that there is no such volume.
             let Ok(volume) = disk.volume(name) else {
                 return Ok(());
             };
             let (old, new) = (volume.size_bytes(), *size_bytes);
-            if new >= old {
+            if new >= old || !is_writable(disk, name) {
                 return Ok(());
             }
             if !users.is_empty() && !force {
@@ -56,6 +55,11 @@ pub async fn check_change(disk: &Disk, request: &Request, users: &[String]) -> a
         _ => {}
     }
     Ok(())
+}
+
+/// Whether the volume takes changes. The change of another one fails, and says why.
+fn is_writable(disk: &Disk, name: &str) -> bool {
+    disk.volume(name).is_ok_and(|volume| !volume.read_only())
 }
 
 /// Whether a block from byte `from` to byte `to` is allocated.
