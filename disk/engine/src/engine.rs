@@ -327,6 +327,17 @@ impl Engine {
         self.0.trail.bound_missed()
     }
 
+    /// True while the file system below the log has no space, although the log's files were written in full when they were
+    /// made: it writes each overwrite to a new place.
+    pub fn log_waits_for_space(&self) -> bool {
+        self.0.trail.waits_for_space_below()
+    }
+
+    /// Resolves when the log begins to wait for space in the file system below.
+    pub fn log_space_wanted(&self) -> Notified {
+        self.0.trail.space_below_wanted()
+    }
+
     /// Makes every commit so far durable.
     ///
     /// # Errors

@@ -105,7 +105,7 @@ macro_rules! store_stats {
         #[derive(Clone, Debug, Default, Serialize, Deserialize)]
         pub struct StoreStats {
             $(#[doc = $help] pub $field: u64,)*
-            /// Write-back waits, because the medium below the store or the home is full.
+            /// Write-back or the log waits, because the medium below the store or the home is full.
             pub waiting_for_space: bool,
             /// The failure that made the store read-only.
             pub failure: Option<String>,
@@ -129,7 +129,8 @@ macro_rules! store_stats {
                 $($prelude)*
                 StoreStats {
                     $($field: $value,)*
-                    waiting_for_space: $engine.write_back.waits_for_space(),
+                    waiting_for_space: $engine.write_back.waits_for_space()
+                        || $engine.trail.waits_for_space_below(),
                     failure: self.failure(),
                 }
             }

@@ -4,8 +4,6 @@ use crate::overwrite::LOST;
 use tonearm_format::{SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use tonearm_rt::{IoError, Op};
 
-const EDQUOT: i32 = 122;
-
 /// Why an operation on the home failed.
 ///
 /// What the caller can do: after `NoSpace` and `Full` it can repeat the call once there is space. A failed flush is
@@ -199,7 +197,7 @@ impl HomeError {
         // A flush that fails for lack of space may have lost the content of a cache, and a repeated call would hide
         // that. The same holds for the flush within a FUA write.
         let can_repeat = matches!(op, Op::Write | Op::Punch | Op::Zero);
-        if can_repeat && (error == IoError::ENOSPC || error.errno == EDQUOT) {
+        if can_repeat && error.is_no_space() {
             return Self::NoSpace { op, member, offset };
         }
         Self::Device {

@@ -101,6 +101,13 @@ impl IoError {
     pub const EOPNOTSUPP: Self = Self { errno: 95 };
     /// The arguments do not fit the device.
     pub const EINVAL: Self = Self { errno: 22 };
+    /// The quota of the store's owner is used up.
+    pub const EDQUOT: Self = Self { errno: 122 };
+
+    /// True when the file system below has no space, or the owner's quota is used up: the same operation may succeed later.
+    pub fn is_no_space(self) -> bool {
+        self == Self::ENOSPC || self == Self::EDQUOT
+    }
 }
 
 impl Data {

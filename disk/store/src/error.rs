@@ -44,6 +44,17 @@ pub enum StoreError {
     /// A member was named twice.
     #[error("{} is a member that was named already", .0.display())]
     NamedTwice(PathBuf),
+    /// Two block devices are the same member.
+    #[error(
+        "{first} and {second} are the same member of the store, and one is a copy of the other; detach the copy, or name the \
+         right one with --member"
+    )]
+    FoundTwice {
+        /// Path of the first device.
+        first: String,
+        /// Path of the second device.
+        second: String,
+    },
     /// The path is that of another member.
     #[error(
         "{} is member {index} of its store, not the primary one; name the primary member's path",

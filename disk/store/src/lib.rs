@@ -17,6 +17,7 @@ mod members;
 mod monitor;
 mod open_unit;
 mod per_process;
+mod place;
 mod store;
 mod units;
 
@@ -27,11 +28,10 @@ pub use error::StoreError;
 pub use executor::Executor;
 pub use files::{FileSystem, Sessions, files_socket, open_files, remote};
 pub use loads::{Loads, MemberLoad};
-pub use members::{
-    Access, Members, Opened, beside, device_of, folder_of, holder, open_disk, open_members,
-};
+pub use members::{Access, Members, Opened, device_of, holder, open_disk, open_members};
 pub use monitor::{Entrance, Monitor, Occupant};
 pub use per_process::PerProcess;
+pub use place::{beside, folder_of, resolved, socket_of, store_folder};
 pub use store::{Context, Store, StoreOptions};
 pub use tonearm_archive::{ArchiverOptions, Bucket};
 pub use tonearm_base::{Lsn, Nanos};

@@ -1,9 +1,12 @@
 //! Opening the members of a store: the primary one by its path, the others where its superblock says
 //! they are, or where the caller says they are now.
 
+mod identity;
+
 use crate::error::StoreError;
 use crate::executor::Executor;
 use crate::loads::Load;
+use crate::place::store_folder;
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -14,7 +17,8 @@ use tonearm_engine::{
     ArrayAccess, Candidate, EngineError, MemberSuperblock, StoreArray, load_descriptor,
     load_superblock, open_array,
 };
-use tonearm_rt::{Data, DeviceId, Op, Rt};
+use tonearm_format::{ArrayDescriptor, Uuid};
+use tonearm_rt::{Data, DeviceId, IoError, Op, Rt};
 use tonearm_uring::{Lock, MemberError, MemberOptions, open_member};
 
 /// Where the members of a store are.
@@ -107,16 +111,38 @@ pub fn open_members(
             index,
         });
     }
-    for (index, entry) in entries.iter().enumerate() {
+    let named: Vec<bool> = slots.iter().map(Option::is_some).collect();
+    let (folder, mut others) = (store_folder(path), Vec::new());
+    for (index, entry) in entries.iter().enumerate().filter(|(at, _)| !named[*at]) {
+        let found = opener.open(&folder.join(&entry.path));
+        // Two devices may have each other's name now.
+        let own = found
+            .as_ref()
+            .ok()
+            .and_then(|(_, found)| index_in(store, found));
+        match (own.and_then(|own| slots.get_mut(own)), found) {
+            (Some(slot @ None), Ok(found)) => *slot = Some(found),
+            (_, found) => others.push((index, found)),
+        }
+    }
+    for (index, other) in others {
+        let lost = |cause| StoreError::MemberLost {
+            path: path.to_path_buf(),
+            index,
+            cause: Box::new(cause),
+        };
         if slots[index].is_none() {
-            let place = folder_of(path).join(&entry.path);
-            let found = opener.open(&place);
-            let found = found.map_err(|cause| StoreError::MemberLost {
-                path: path.to_path_buf(),
-                index,
-                cause: Box::new(cause),
-            })?;
-            slots[index] = Some(found);
+            let found = opener.find_device(|peek, device| {
+                let found = peek.superblock_of(device).ok()?;
+                (index_in(store, &found) == Some(index)).then_some(found)
+            });
+            slots[index] = found.map_err(lost)?;
+        }
+        match (&slots[index], other) {
+            (None, other) => slots[index] = Some(other.map_err(lost)?),
+            // What has the member's name now is another device.
+            (Some(_), Ok((other, _))) => other.device.release(),
+            (Some(_), Err(_)) => {}
         }
     }
     let (devices, superblocks) = slots.into_iter().flatten().unzip();
@@ -147,22 +173,6 @@ pub fn open_disk(
     let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
     let opening = async move { Disk::open(&rt, &pool, members, options, progress).await };
     Ok(executor.rt.block_on(opening)?)
-}
-
-/// The folder of a path.
-pub fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
-/// `path` with `.suffix` behind its name, where the server of a store puts its sockets.
-pub fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".");
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 /// The process that has the store at `path` open, as far as its lock tells.
@@ -199,14 +209,17 @@ impl Opener<'_> {
             .executor
             .rt
             .block_on(async move { load_descriptor(&own, &of).await })?;
-        let members = descriptor.map_or(Vec::new(), |descriptor| descriptor.members);
+        let members = descriptor
+            .as_ref()
+            .map_or(&[][..], |descriptor| &descriptor.members);
         let (mut found, mut absent, mut seen) = (Vec::new(), Vec::new(), Vec::new());
         for place in &places.moved {
             seen.extend(place.canonicalize().ok());
             found.push((self.open_member(place)?, None));
         }
+        let (folder, mut refused) = (store_folder(path), Vec::new());
         for (index, member) in members.iter().enumerate() {
-            let place = folder_of(path).join(&member.path);
+            let place = folder.join(&member.path);
             // A file that --member names may lie where another member was.
             if place
                 .canonicalize()
@@ -223,14 +236,18 @@ impl Opener<'_> {
                     absent.push((index, format!("it cannot be opened: {source}")));
                 }
                 // In use, no permission, or this process lacks something: nothing is wrong with the member.
-                Err(cause) => {
-                    return Err(StoreError::MemberLost {
-                        path: path.to_path_buf(),
-                        index: index + 1,
-                        cause: Box::new(cause),
-                    });
-                }
+                Err(cause) => refused.push((index, cause)),
             }
+        }
+        if let Some(descriptor) = &descriptor {
+            self.find_renamed(descriptor, &mut found, &mut absent, &mut refused)?;
+        }
+        if let Some((index, cause)) = refused.into_iter().next() {
+            return Err(StoreError::MemberLost {
+                path: path.to_path_buf(),
+                index: index + 1,
+                cause: Box::new(cause),
+            });
         }
         let candidates = found.iter().map(|(device, expected)| Candidate {
             device: device.clone(),
@@ -262,11 +279,65 @@ impl Opener<'_> {
         })
     }
 
+    /// Looks for members of the array under other names than the recorded ones, if those lead to none. An array that opened
+    /// without such a member would make it stale.
+    fn find_renamed(
+        &self,
+        array: &ArrayDescriptor,
+        found: &mut Vec<(MemberDevice, Option<usize>)>,
+        absent: &mut Vec<(usize, String)>,
+        refused: &mut Vec<(usize, StoreError)>,
+    ) -> Result<(), StoreError> {
+        let own = |found: &(MemberDevice, _)| self.index_in_array(array, &found.0);
+        let there: Vec<Option<usize>> = found.iter().map(own).collect();
+        for index in (0..array.members.len()).filter(|index| !there.contains(&Some(*index))) {
+            // The array was in use without it: it is stale wherever it is.
+            if array
+                .missing
+                .is_some_and(|missing| usize::from(missing.member) == index && !missing.replaced)
+            {
+                continue;
+            }
+            let is_it = |peek: &Opener<'_>, device: &MemberDevice| {
+                (peek.index_in_array(array, device) == Some(index)).then_some(())
+            };
+            if let Some((device, ())) = self.find_device(is_it)? {
+                absent.retain(|(at, _)| *at != index);
+                refused.retain(|(at, _)| *at != index);
+                // What has its name now is no member.
+                let mut named = found.iter().zip(&there);
+                match named.position(|((_, at), own)| own.is_none() && *at == Some(index)) {
+                    Some(other) => {
+                        let other = std::mem::replace(&mut found[other].0, device);
+                        other.device.release();
+                    }
+                    None => found.push((device, Some(index))),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Which member of `array` is on `device`.
+    fn index_in_array(&self, array: &ArrayDescriptor, device: &MemberDevice) -> Option<usize> {
+        let (pool, device) = (self.executor.pool.clone(), device.clone());
+        let loading = async move { load_descriptor(&pool, &device).await };
+        let own = self.executor.rt.block_on(loading).ok()??;
+        let uuid = own.members.get(usize::from(own.own_index?))?.uuid;
+        let is_of_array = (own.store, own.array) == (array.store, array.array);
+        let mut members = array.members.iter();
+        members.position(|member| is_of_array && member.uuid == uuid)
+    }
+
     fn open(&self, path: &Path) -> Result<(MemberDevice, MemberSuperblock), StoreError> {
         let member = self.open_member(path)?;
-        let (pool, looked_at) = (self.executor.pool.clone(), member.clone());
-        let superblock = self.executor.rt.block_on(load(pool, looked_at))?;
+        let superblock = self.superblock_of(&member)?;
         Ok((member, superblock))
+    }
+
+    fn superblock_of(&self, member: &MemberDevice) -> Result<MemberSuperblock, EngineError> {
+        let loading = load(self.executor.pool.clone(), member.clone());
+        self.executor.rt.block_on(loading)
     }
 
     fn open_member(&self, path: &Path) -> Result<MemberDevice, StoreError> {
@@ -282,6 +353,12 @@ impl Opener<'_> {
         };
         Ok(device_of(self.executor, open_member(path, options)?))
     }
+}
+
+/// Which member of the store `store` has this superblock.
+fn index_in(store: Uuid, found: &MemberSuperblock) -> Option<usize> {
+    let superblock = &found.superblock;
+    (superblock.store == store).then_some(usize::from(superblock.member_index))
 }
 
 /// True for an error of the drive or its place. Other errors, such as too many open files, say nothing about the drive.
@@ -333,7 +410,8 @@ pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDe
     MemberDevice {
         device: Rc::new(OpenMember {
             load: executor.loads.add(&executor.rt, &path),
-            device,
+            device: Rc::new(device),
+            direct: member.direct,
             rt: executor.rt.clone(),
             id,
         }),
@@ -343,8 +421,10 @@ pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDe
 
 /// A member with the file that it holds open and locked.
 struct OpenMember {
-    device: RawDevice,
+    device: Rc<RawDevice>,
     load: Rc<Load>,
+    /// I/O bypasses the page cache.
+    direct: bool,
     rt: Rt,
     id: DeviceId,
 }
@@ -363,7 +443,23 @@ impl Device for OpenMember {
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
-        self.load.measured(self.device.io(op, offset, len, data))
+        if self.direct || op != Op::WriteDurable {
+            return self.load.measured(self.device.io(op, offset, len, data));
+        }
+        // A lack of space for the write itself passes. When the page cache cannot be written for lack of space, pages of other
+        // writes may be gone, and only this operation reports it.
+        let (device, write) = (
+            self.device.clone(),
+            self.device.io(Op::Write, offset, len, data),
+        );
+        self.load.measured(Box::pin(async move {
+            let (written, data) = write.await;
+            if written.is_err() {
+                return (written, data);
+            }
+            let (flushed, _) = device.io(Op::Flush, 0, 0, Data::None).await;
+            (flushed.and(written).map_err(|_| IoError::EIO), data)
+        }))
     }
 
     fn release(&self) {

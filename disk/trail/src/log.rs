@@ -146,6 +146,10 @@ struct Inner {
     bound: Notify,
     /// The bound was missed.
     bound_missed: Notify,
+    /// Device writes that wait for space in the file system below.
+    refused_writes: Cell<u64>,
+    /// Such a write began to wait.
+    space_below_wanted: Notify,
     stopped: Cell<bool>,
     /// The log has failed or was stopped.
     ended: Notify,
@@ -195,6 +199,8 @@ impl Trail {
             space_wanted: Notify::new(rt),
             bound: Notify::new(rt),
             bound_missed: Notify::new(rt),
+            refused_writes: Cell::new(0),
+            space_below_wanted: Notify::new(rt),
             stopped: Cell::new(false),
             ended: Notify::new(rt),
         }));
@@ -476,6 +482,16 @@ impl Trail {
     /// True while a commit waits for log space.
     pub fn is_full(&self) -> bool {
         !self.0.state.borrow().space_queue.is_empty()
+    }
+
+    /// True while the file system below the log has no space for a record that is being written.
+    pub fn waits_for_space_below(&self) -> bool {
+        self.0.refused_writes.get() > 0
+    }
+
+    /// Resolves when the file system below the log has no space for a record.
+    pub fn space_below_wanted(&self) -> tonearm_rt::Notified {
+        self.0.space_below_wanted.wait()
     }
 
     /// Resolves when a commit begins to wait for log space.

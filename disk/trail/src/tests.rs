@@ -8,6 +8,7 @@ mod history_test;
 mod log_test;
 mod plan_test;
 mod predict_test;
+mod refused_test;
 mod replay_test;
 mod ring_test;
 mod search_test;

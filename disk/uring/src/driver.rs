@@ -58,8 +58,8 @@ const ZEROES_BYTES: usize = 1 << 20;
 pub enum UringError {
     /// The system's settings or a sandbox forbid it.
     #[error(
-        "io_uring is not allowed here; set the sysctl kernel.io_uring_disabled to 0, \
-         or allow io_uring in the container's seccomp profile"
+        "io_uring is not allowed here, although this kernel has it: allow it in the container's seccomp profile (docker run \
+         --security-opt seccomp=FILE), or set the sysctl kernel.io_uring_disabled to 0"
     )]
     Forbidden,
     /// The kernel lacks features that the driver needs.
@@ -572,9 +572,23 @@ fn build_ring(richest_first: &[Setup]) -> Result<IoUring, UringError> {
             }
         }
     }
-    Err(match refused.raw_os_error() {
-        Some(libc::EPERM | libc::EACCES) => UringError::Forbidden,
-        Some(libc::ENOSYS | libc::EINVAL) => UringError::TooOld,
-        _ => UringError::Setup(refused),
-    })
+    let release = rustix::system::uname();
+    Err(refusal(refused, &release.release().to_string_lossy()))
+}
+
+/// Oldest kernel with all that the driver needs.
+const KERNEL_MIN: (u32, u32) = (5, 11);
+
+/// Why the kernel of this release has refused a ring. A container's seccomp profile answers as a kernel that lacks the call.
+pub(crate) fn refusal(error: io::Error, release: &str) -> UringError {
+    let mut numbers = release.split(['.', '-']).map(str::parse::<u32>);
+    let is_new = match (numbers.next(), numbers.next()) {
+        (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= KERNEL_MIN,
+        _ => false,
+    };
+    match (error.raw_os_error(), is_new) {
+        (Some(libc::EPERM | libc::EACCES), _) | (Some(libc::ENOSYS), true) => UringError::Forbidden,
+        (Some(libc::ENOSYS | libc::EINVAL), false) => UringError::TooOld,
+        _ => UringError::Setup(error),
+    }
 }

@@ -83,6 +83,40 @@ impl World {
 }
 
 #[test]
+fn refused_ring_of_a_new_kernel_is_forbidden_and_not_too_old() {
+    use crate::driver::{UringError, refusal};
+    let refused = |errno, release| refusal(std::io::Error::from_raw_os_error(errno), release);
+    for release in ["6.8.0-45-generic", "5.11.0", "5.15-rc1"] {
+        assert!(
+            matches!(refused(libc::ENOSYS, release), UringError::Forbidden),
+            "{release}"
+        );
+        assert!(
+            matches!(refused(libc::EINVAL, release), UringError::Setup(_)),
+            "{release}"
+        );
+    }
+    for release in ["5.10.0-30-amd64", "4.19.0", "odd"] {
+        assert!(
+            matches!(refused(libc::ENOSYS, release), UringError::TooOld),
+            "{release}"
+        );
+        assert!(
+            matches!(refused(libc::EINVAL, release), UringError::TooOld),
+            "{release}"
+        );
+    }
+    assert!(matches!(
+        refused(libc::EPERM, "4.19.0"),
+        UringError::Forbidden
+    ));
+    assert!(matches!(
+        refused(libc::ENOMEM, "6.8.0"),
+        UringError::Setup(_)
+    ));
+}
+
+#[test]
 fn a_read_returns_the_written_bytes() {
     let world = world();
     let bytes: Vec<u8> = (0..100_000u32).map(|i| (i % 251) as u8).collect();

@@ -4,10 +4,12 @@
 //! 1. A file is neither written nor truncated before its lock is held.
 //! 2. Existing content is overwritten only if the caller says so. A file that could not be created in full is removed.
 //! 3. A created file and its name are on stable storage when it is returned.
-//! 4. Reads return what the medium has, even if another process wrote the member, as far as the kernel allows: if
+//! 4. No file is made among the devices ([`Medium::Devices`]).
+//! 5. Reads return what the medium has, even if another process wrote the member, as far as the kernel allows: if
 //!    reads use the page cache, the opening empties it ([`empty_cache`]).
 
 use crate::lock::{Lock, LockFailure, take};
+use crate::medium::{Medium, refuse_devices, set_in_place};
 use rustix::fs::{Advice, AtFlags, FileType, Mode, OFlags, SeekFrom, StatxFlags};
 use rustix::io::Errno;
 use std::io;
@@ -77,6 +79,8 @@ pub struct Member {
     pub logical_block_size: u32,
     /// True when I/O bypasses the page cache.
     pub direct: bool,
+    /// What is below a file that was made. A file system that overwrites it in place because it was told to is plain.
+    pub medium: Medium,
     /// As given.
     pub path: PathBuf,
 }
@@ -91,6 +95,13 @@ pub enum MemberError {
     DeviceBusy { path: PathText },
     #[error("{path} does not exist; check the path, or create the store first")]
     NotFound { path: PathText },
+    #[error("{path}: the folder {folder} does not exist; make it first: mkdir -p {folder}")]
+    NoFolder { path: PathText, folder: PathText },
+    #[error(
+        "{path} is no block device, and a file below /dev lies in memory: the next start of the machine would lose it; \
+         check the name of the device (lsblk shows all)"
+    )]
+    AmongDevices { path: PathText },
     #[error("{path} exists already; choose another path, or use --force to overwrite it")]
     Exists { path: PathText },
     #[error(
@@ -183,8 +194,13 @@ pub fn open_member(path: &Path, options: MemberOptions<'_>) -> Result<Member, Me
         }
         _ => return Err(MemberError::WrongKind { path: at.text() }),
     };
+    let mut medium = Medium::Plain;
     if let Some(create) = &options.create {
         at.check_size(create, make_new)?;
+        if kind == MemberKind::File {
+            refuse_devices(path)?;
+            medium = Medium::of(path);
+        }
     }
     let (fd, direct) = at.open(&options, kind, make_new)?;
     take(&fd, options.lock, kind == MemberKind::BlockDevice).map_err(|failure| match failure {
@@ -203,7 +219,7 @@ pub fn open_member(path: &Path, options: MemberOptions<'_>) -> Result<Member, Me
     match (kind, options.create) {
         (_, None) => {}
         (MemberKind::File, Some(create)) => {
-            if let Err(error) = at.make(&fd, create) {
+            if let Err(error) = at.make(&fd, create, &mut medium) {
                 let _ = rustix::fs::unlink(path);
                 return Err(error);
             }
@@ -233,6 +249,7 @@ pub fn open_member(path: &Path, options: MemberOptions<'_>) -> Result<Member, Me
         fd,
         kind,
         direct,
+        medium,
         path: path.to_path_buf(),
     })
 }
@@ -343,8 +360,9 @@ impl At<'_> {
         let fd = opened.map_err(|errno| match errno {
             Errno::BUSY if kind == MemberKind::BlockDevice => self.busy_device(),
             Errno::EXIST => MemberError::Exists { path: self.text() },
-            Errno::NOENT => MemberError::NotFound {
-                path: PathText(self.directory().to_path_buf()),
+            Errno::NOENT => MemberError::NoFolder {
+                path: self.text(),
+                folder: PathText(self.directory().to_path_buf()),
             },
             _ => self.error("open it", errno),
         })?;
@@ -363,7 +381,12 @@ impl At<'_> {
     }
 
     /// Gives a new file its size, its space and a durable name.
-    fn make(&self, fd: &OwnedFd, create: Create<'_>) -> Result<(), MemberError> {
+    fn make(
+        &self,
+        fd: &OwnedFd,
+        create: Create<'_>,
+        medium: &mut Medium,
+    ) -> Result<(), MemberError> {
         let size_bytes = create.size_bytes;
         let refused = |action, errno| match errno {
             Errno::FBIG | Errno::INVAL if action == "set its size" => MemberError::TooLarge {
@@ -378,6 +401,9 @@ impl At<'_> {
             _ => self.error(action, errno),
         };
         rustix::fs::ftruncate(fd, 0).map_err(|errno| refused("empty it", errno))?;
+        if matches!(medium, Medium::CopyOnWrite(_)) && set_in_place(fd) {
+            *medium = Medium::Plain;
+        }
         rustix::fs::ftruncate(fd, size_bytes).map_err(|errno| refused("set its size", errno))?;
         let Range { start, end } = create.written;
         let mut progress = create.progress;

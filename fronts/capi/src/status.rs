@@ -58,7 +58,7 @@ impl From<StoreError> for Failure {
 fn of_member(error: &MemberError) -> c_int {
     match error {
         MemberError::InUse { .. } | MemberError::DeviceBusy { .. } => BUSY,
-        MemberError::NotFound { .. } => NOT_FOUND,
+        MemberError::NotFound { .. } | MemberError::NoFolder { .. } => NOT_FOUND,
         MemberError::Exists { .. } => EXISTS,
         MemberError::NoSpace { .. } => NO_SPACE,
         MemberError::OddSize { .. } => INVALID,

@@ -287,6 +287,8 @@ Examples:
   tonearm volume list disk.tonearm
   tonearm volume resize disk.tonearm scratch --size 4GiB
   tonearm volume set disk.tonearm scratch --read-only
+  tonearm volume resize disk.tonearm scratch --size 1GiB --shrink
+                                                            what lies beyond 1 GiB is lost
   tonearm volume delete disk.tonearm scratch
   tonearm volume put disk.tonearm main image.raw            an image in; it is durable then
   tonearm volume get disk.tonearm main copy.raw             and out, with holes where there is nothing
@@ -318,15 +320,18 @@ pub enum VolumeAction {
         #[command(flatten)]
         store: VolumeStore,
     },
-    /// Delete a volume and all that is in it
+    /// Delete a volume and all that is in it; refused while clients use it
     Delete {
         /// The store.
         #[command(flatten)]
         store: VolumeStore,
         /// Name of the volume
         name: String,
+        /// Delete it also below clients, whose requests fail then
+        #[arg(long)]
+        force: bool,
     },
-    /// Change the size of a volume; what is cut off is lost
+    /// Change the size of a volume; refused while clients use it, if it becomes smaller
     Resize {
         /// The store.
         #[command(flatten)]
@@ -336,6 +341,12 @@ pub enum VolumeAction {
         /// Its new size, such as 4GiB
         #[arg(long, value_parser = size::parse)]
         size: u64,
+        /// Make it smaller although there is data beyond the new end, which is lost
+        #[arg(long)]
+        shrink: bool,
+        /// Make it smaller also below clients, whose requests beyond the new end fail then
+        #[arg(long)]
+        force: bool,
     },
     /// Make a volume read-only or writable, until it is set otherwise
     #[command(group(
@@ -366,11 +377,12 @@ pub enum VolumeAction {
 Examples:
   tonearm volume put disk.tonearm main image.raw
   zcat image.raw.gz | tonearm volume put disk.tonearm main -
+  qemu-img convert -O raw debian.qcow2 image.raw            first, for an image that is not raw
 
 Only what is not zero is written, and what the volume held before is zeroed where the image has
 nothing, also behind its end: the volume reads as the image, and then as zeroes. On return that is
 durable. It is no atomic unit: after an interruption the volume holds a part of the image; put it
-again. Refused while NBD clients are connected to the volume, unless there is a --force.")]
+again. Refused while clients use the volume, unless there is a --force.")]
 pub struct VolumePut {
     /// The store.
     #[command(flatten)]
@@ -380,9 +392,12 @@ pub struct VolumePut {
     /// The image: a file, a block device, or - for standard input
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// Write below NBD clients that are connected to the volume
+    /// Write below clients that use the volume
     #[arg(long)]
     pub force: bool,
+    /// Copy the bytes as they are, also of a qcow2, VMDK, VDI or VHDX image, which is no disk for a guest then
+    #[arg(long)]
+    pub raw: bool,
 }
 
 /// `tonearm volume get`.

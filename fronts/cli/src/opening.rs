@@ -73,11 +73,20 @@ pub fn recorded_path(store: &Path, path: &Path) -> anyhow::Result<String> {
         let folder = real(tonearm_store::folder_of(&absolute));
         Ok((folder, absolute))
     };
-    let ((folder, _), (own, whole)) = (absolute(store)?, absolute(path)?);
+    let (folder, (own, whole)) = (store_folder(store)?, absolute(path)?);
     let name = whole
         .file_name()
         .with_context(|| format!("{} has no file name", path.display()))?;
     recorded(&folder, &own.join(name))
+}
+
+/// The real folder of the store at `store`, which may not exist yet.
+///
+/// # Errors
+/// When there is no present folder.
+pub fn store_folder(store: &Path) -> anyhow::Result<PathBuf> {
+    let absolute = std::path::absolute(store)?;
+    Ok(real(&tonearm_store::store_folder(&absolute)))
 }
 
 /// How a store in `folder` records the full path `whole`. A store may move as a folder; what lies elsewhere is found by its

@@ -31,6 +31,10 @@ pub struct RingId(u64);
 pub enum Ask {
     /// The shape of a volume.
     Shape(String, SyncSender<Result<Shape, String>>),
+    /// A monitor has connected to a device of this volume.
+    Connected(String),
+    /// It has disconnected.
+    Disconnected(String),
     /// Runs a ring.
     Start(Box<RingPlan>, SyncSender<Result<RingId, String>>),
     /// Stops a ring. The answer comes when its requests are used: the index of the next available one, and why it took no more.
@@ -68,6 +72,8 @@ struct Inner {
     budget: Semaphore,
     requests: Requests,
     rings: RefCell<BTreeMap<RingId, Rc<Ring>>>,
+    /// Connected monitors by the volume of their device. One whose guest has no driver yet has no ring.
+    clients: RefCell<BTreeMap<String, usize>>,
     next: Cell<u64>,
     has_ended: Cell<bool>,
 }
@@ -89,6 +95,7 @@ impl Devices {
             budget: Semaphore::new(rt, READ_BYTES_MAX),
             requests: Requests::new(rt, recorder),
             rings: RefCell::default(),
+            clients: RefCell::default(),
             next: Cell::new(0),
             has_ended: Cell::new(false),
         }))
@@ -104,12 +111,23 @@ impl Devices {
         self.0.rings.borrow().len()
     }
 
+    /// Monitors that are connected to a device of the volume `name`.
+    pub fn clients(&self, name: &str) -> usize {
+        self.0.clients.borrow().get(name).copied().unwrap_or(0)
+    }
+
     /// Answers a session. The sessions wait for the answer, so each channel has room for it.
     pub fn answer(&self, ask: Ask) {
         match ask {
             Ask::Shape(volume, reply) => {
                 // The session may have ended.
                 let _ = reply.try_send(self.shape(&volume));
+            }
+            Ask::Connected(volume) => *self.0.clients.borrow_mut().entry(volume).or_default() += 1,
+            Ask::Disconnected(volume) => {
+                if let Some(count) = self.0.clients.borrow_mut().get_mut(&volume) {
+                    *count = count.saturating_sub(1);
+                }
             }
             Ask::Start(plan, reply) => {
                 let _ = reply.try_send(self.start(*plan));

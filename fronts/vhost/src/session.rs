@@ -59,6 +59,7 @@ pub fn serve(
     engine: &AskEngine,
 ) -> std::result::Result<(), SessionError> {
     let shape = shape(volume, engine)?;
+    let _connected = Connected::begin(volume, engine);
     let socket = |error: std::io::Error| SessionError::Message(error.to_string());
     let session = Session {
         engine: engine.clone(),
@@ -103,6 +104,25 @@ pub fn shape(volume: &str, engine: &AskEngine) -> std::result::Result<Shape, Ses
     shape
         .ok_or(SessionError::Ended)?
         .map_err(SessionError::Volume)
+}
+
+/// Tells the engine that a monitor is connected, and at the end that it is not.
+struct Connected<'a> {
+    volume: &'a str,
+    engine: &'a AskEngine,
+}
+
+impl<'a> Connected<'a> {
+    fn begin(volume: &'a str, engine: &'a AskEngine) -> Self {
+        engine(Ask::Connected(volume.to_owned()));
+        Self { volume, engine }
+    }
+}
+
+impl Drop for Connected<'_> {
+    fn drop(&mut self) {
+        (self.engine)(Ask::Disconnected(self.volume.to_owned()));
+    }
 }
 
 /// Asks the engine. `None` when that has ended.

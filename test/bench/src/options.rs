@@ -3,7 +3,19 @@
 use anyhow::bail;
 use clap::Args;
 use std::path::PathBuf;
+use std::process::ExitCode;
 use std::time::Duration;
+
+/// Ends a program: an error, such as a missing tool, is one line without a backtrace, whatever the environment asks for.
+pub fn end(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
 
 /// Options of every comparison.
 #[derive(Args)]

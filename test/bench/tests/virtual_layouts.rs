@@ -9,7 +9,7 @@ const SMALL: &str = "layouts --mib 4 --times 1 --log-mib 4 --memory-mib 4 --driv
 fn bench(options: &str) -> Output {
     Command::new(env!("CARGO_BIN_EXE_tonearm-bench-virtual"))
         .args(options.split_whitespace())
-        .env_remove("RUST_BACKTRACE")
+        .env("RUST_BACKTRACE", "1")
         .output()
         .expect("the benchmark starts")
 }
@@ -119,4 +119,13 @@ fn hylog_overwrites_where_only_large_sweeps_are_cheap() {
     };
     assert!(rate("segments 95 %") < 0.8 * rate("overwrite"), "{printed}");
     assert!(rate("hylog 95 %") > 0.85 * rate("overwrite"), "{printed}");
+}
+
+#[test]
+fn error_is_one_line_without_a_backtrace() {
+    let output = bench("layouts --mib 4 --drive no-such-drive");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success());
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    assert!(errors.starts_with("error: "), "{errors}");
 }

@@ -13,14 +13,7 @@ pub const ARRAY_LOST: IoError = IoError { errno: 19 };
 /// True for an error by which a member refuses an operation (no space, a quota, not that operation) and stays in use. The
 /// medium has not failed.
 pub(super) fn is_refusal(error: IoError) -> bool {
-    const EDQUOT: IoError = IoError { errno: 122 };
-    [
-        IoError::ENOSPC,
-        EDQUOT,
-        IoError::EOPNOTSUPP,
-        IoError::EINVAL,
-    ]
-    .contains(&error)
+    error.is_no_space() || [IoError::EOPNOTSUPP, IoError::EINVAL].contains(&error)
 }
 
 /// True for an error by which a drive tells that it cannot read a place: an I/O error, or one that Linux gives for an

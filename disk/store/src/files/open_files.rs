@@ -3,8 +3,8 @@
 use super::remote::RemoteFiles;
 use crate::error::StoreError;
 use crate::files::{Files, FilesError, FilesErrorKind};
-use crate::members::beside;
 use crate::per_process::PerProcess;
+use crate::place::socket_of;
 use crate::store::{Store, StoreOptions, WeakStore};
 use std::collections::BTreeSet;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -47,7 +47,7 @@ static KNOWN: PerProcess<Known> = PerProcess::new();
 
 /// Where the server of the store at `path` takes sessions with its files.
 pub fn files_socket(path: &Path) -> PathBuf {
-    beside(path, "files")
+    socket_of(path, "files")
 }
 
 /// Begins a session with the files of the store at `path`: through its server when it is served, otherwise with the

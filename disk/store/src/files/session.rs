@@ -171,6 +171,15 @@ impl Sessions {
         session.ok_or_else(|| failed("the session has ended"))
     }
 
+    /// Sessions that have the volume `name` open.
+    pub(crate) fn volume_users(&self, name: &str) -> usize {
+        let is_it =
+            |file: &OpenFile| matches!(file, OpenFile::Volume(volume) if volume.name() == name);
+        let open = self.0.open.borrow();
+        let uses = |session: &&Session| session.0.files.borrow().values().any(is_it);
+        open.values().filter(uses).count()
+    }
+
     /// Ends the session `number`, if it is open.
     pub(crate) fn end(&self, number: u64) {
         let session = self.0.open.borrow_mut().remove(&number);

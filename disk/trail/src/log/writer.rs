@@ -26,6 +26,9 @@ use tonearm_device::{Device, DeviceIo};
 use tonearm_head::Head;
 use tonearm_rt::{Data, IoError, Op};
 
+/// Time between two tries of a write for which the file system below had no space.
+const SPACE_LOOK: Nanos = Nanos::from_millis(500);
+
 /// What the writer does next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
@@ -381,16 +384,44 @@ impl Trail {
         let io = inner.devices[member].io(op, offset, 0, Data::whole(out));
         let trail = self.clone();
         inner.rt.spawn(async move {
-            let (result, _) = io.await;
+            let (result, data) = io.await;
+            let refused = matches!(result, Err(error) if error.is_no_space());
             if followed {
                 let span = trail.0.geometry.drive_span(sector, sectors as u64);
                 trail.request_done(member, span, now, result.is_ok(), Head::written);
             }
+            let result = match refused {
+                true => trail.write_again(member, offset, data).await,
+                false => result.map(|_| ()),
+            };
             match result {
-                Ok(_) => trail.written(id, fua),
+                Ok(()) => trail.written(id, fua && !refused),
                 Err(error) => trail.fail(member, "write", offset, error),
             }
         });
+    }
+
+    /// Repeats a write for which the file system had no space, until it has. That happens on a file system that writes each
+    /// overwrite to a new place. The records behind it wait, too: nothing becomes durable before all that comes before it.
+    ///
+    /// The repeated write has no FUA. The flush in the refused one may have failed, so the flusher has to flush again.
+    async fn write_again(&self, member: usize, offset: u64, data: Data) -> Result<(), IoError> {
+        let inner = &*self.0;
+        let mut data = data.into_buf();
+        inner.refused_writes.set(inner.refused_writes.get() + 1);
+        inner.space_below_wanted.notify();
+        let result = loop {
+            inner.rt.sleep(SPACE_LOOK).await;
+            let io = inner.devices[member].io(Op::Write, offset, 0, Data::whole(data));
+            let (result, written) = io.await;
+            data = written.into_buf();
+            match result {
+                Err(error) if error.is_no_space() && self.check().is_ok() => {}
+                other => break other.map(|_| ()),
+            }
+        };
+        inner.refused_writes.set(inner.refused_writes.get() - 1);
+        result
     }
 
     fn waiters(&self) -> Waiters {

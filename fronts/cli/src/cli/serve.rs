@@ -42,6 +42,9 @@ pub struct Serve {
     /// TCP address and port to serve on (may be repeated); NBD's port is 10809
     #[arg(long, value_name = "ADDR:PORT")]
     pub listen: Vec<String>,
+    /// Serve without TLS on addresses that other machines reach: each of them may then read and write every volume
+    #[arg(long, requires = "listen")]
+    pub insecure: bool,
     /// Serve a volume to a virtual machine as a disk over its own memory (vhost-user-blk), on this socket (may be repeated).
     /// The volume is main unless it is named
     #[arg(long, value_name = "PATH[:VOLUME]")]

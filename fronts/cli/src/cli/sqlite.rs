@@ -89,8 +89,8 @@ Examples:
   tonearm sqlite shell disk.tonearm app.db --print
         what to type in sqlite3, and to write in Python and in C, instead
 
-The database is made when there is none. The extension libtonearm_sqlite.so is looked for beside
-this program, then in ../lib/tonearm from there.")]
+The database is made when there is none; it is not kept if nothing was written to it. The
+extension libtonearm_sqlite.so is looked for beside this program, then in ../lib/tonearm from there.")]
 pub struct SqliteShell {
     /// The store's primary file or block device
     #[arg(value_name = "STORE")]

@@ -3,8 +3,8 @@
 mod log_head;
 
 use crate::cli::{Create, LayoutMode, RedundancyMode};
-use crate::control::{carries_text, head_text};
-use crate::opening::{real, recorded};
+use crate::control::{carries_text, head_text, room_text};
+use crate::opening::{real, recorded, store_folder};
 use anyhow::{Context, bail};
 use rustix::fs::{FileType, Mode, OFlags};
 use serde::Serialize;
@@ -21,7 +21,7 @@ use tonearm_format::{ArrayLevel, HEADER_AREA_BYTES, Roles};
 use tonearm_store::{Executor, new_uuid, now_unix_s};
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::{report, size};
-use tonearm_uring::{MemberError, MemberKind, MemberOptions, open_member};
+use tonearm_uring::{Medium, MemberError, MemberKind, MemberOptions, open_member};
 
 /// Makes the store.
 ///
@@ -36,7 +36,7 @@ pub fn run(arguments: Create) -> anyhow::Result<ExitCode> {
     let made = Made::default();
     made.remove_when_interrupted()?;
     let executor = Executor::new()?;
-    let mut members = Vec::new();
+    let (mut members, mut warnings) = (Vec::new(), Vec::new());
     for (index, (member, bytes)) in wanted.iter().zip(&sizes).enumerate() {
         let written = match (arguments.preallocate, &array) {
             (true, _) => 0..*bytes,
@@ -47,6 +47,7 @@ pub fn run(arguments: Create) -> anyhow::Result<ExitCode> {
         };
         let opened = make(member, *bytes, written, &arguments, &made);
         let opened = opened.map_err(|error| advise(error, &arguments, &params, &spaces))?;
+        warnings.extend(warning(&member.path, opened.medium));
         let blank = opened.kind == MemberKind::File;
         members.push(NewMember {
             device: tonearm_store::device_of(&executor, opened).device,
@@ -60,6 +61,7 @@ pub fn run(arguments: Create) -> anyhow::Result<ExitCode> {
     let main_bytes = (!arguments.no_volume).then_some(params.size_bytes);
     write(&executor, &plan, members, main_bytes)?;
     made.keep();
+    warnings.iter().for_each(report::note);
     report_made(&arguments, &plan, &wanted, &sizes)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -152,8 +154,7 @@ fn wanted(arguments: &Create) -> anyhow::Result<Vec<Wanted>> {
     )];
     members.extend(arguments.log.iter().map(|path| (path, log)));
     members.extend(arguments.data.iter().map(|path| (path, data)));
-    let folder = std::path::absolute(&arguments.path)?;
-    let folder = real(tonearm_store::folder_of(&folder));
+    let folder = store_folder(&arguments.path)?;
     let mut seen = Vec::new();
     let mut wanted = Vec::new();
     for (index, (path, roles)) in members.into_iter().enumerate() {
@@ -300,6 +301,21 @@ fn write(
         anyhow::Ok(())
     };
     executor.rt.block_on(making)
+}
+
+/// What the user must know of the place of a new file.
+fn warning(path: &Path, medium: Medium) -> Option<String> {
+    let path = path.display();
+    match medium {
+        Medium::Plain | Medium::Devices => None,
+        Medium::Memory => Some(format!(
+            "{path} lies in memory (tmpfs): the next start of the machine loses it, whatever was durable"
+        )),
+        Medium::CopyOnWrite(name) => Some(format!(
+            "{path}: {name} writes each overwrite to a new place (copy-on-write), so a full file system stops the log, \
+             too; keep some space free there"
+        )),
+    }
 }
 
 /// Names a size that would work where the file system refuses the given one.
@@ -468,17 +484,20 @@ fn report_made(
         head: head_text(superblock),
         members: members.collect(),
         redundancy: superblock.array.map(ArrayLevel::name),
-        volumes: vec![Volume {
-            name: "main",
-            size_bytes: arguments.size,
-        }],
+        volumes: match arguments.no_volume {
+            true => Vec::new(),
+            false => vec![Volume {
+                name: "main",
+                size_bytes: arguments.size,
+            }],
+        },
     };
     if arguments.json {
         return report::json(&report);
     }
     let volume = match arguments.no_volume {
         true => "none yet",
-        false => "main, with all the space",
+        false => "main, with all the space: none is left for files",
     };
     let mut rows = vec![
         ("store", report.store.clone()),
@@ -506,9 +525,13 @@ fn report_made(
         ));
     }
     report::line(report::pairs(rows))?;
-    report::line(format_args!(
-        "next: tonearm serve {}",
-        report::shell_word(&arguments.path)
-    ))?;
+    let path = report::shell_word(&arguments.path);
+    report::line(format_args!("next: tonearm serve {path}"))?;
+    if !arguments.no_volume {
+        report::line(format_args!(
+            "for a mount, SQLite or other files, make room first: {}",
+            room_text(&path, "main", arguments.size)
+        ))?;
+    }
     Ok(())
 }

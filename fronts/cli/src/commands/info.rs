@@ -3,7 +3,7 @@
 use crate::cli::{Info as Arguments, Members};
 use crate::control::{
     Answer, ArrayInfo, Client, HotBlocks, Info, LogInfo, MemberInfo, Request, VolumeInfo,
-    head_text, layout_text,
+    head_text, layout_text, used_bytes,
 };
 use anyhow::bail;
 use std::path::Path;
@@ -75,7 +75,10 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
             .flat_map(|entry| &entry.extents)
             .map(|extent| extent.count)
             .sum();
+        let members = MemberInfo::all(superblock, &paths);
+        let array = array.as_ref().map(ArrayInfo::of);
         Ok(Info {
+            used_bytes: used_bytes(&members, array.as_ref()),
             store: report::uuid(superblock.store),
             format_version: superblock.version,
             layout: layout_text(superblock.layout).to_string(),
@@ -86,14 +89,14 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
             block_size: superblock.block_size,
             created_unix_s: superblock.created_unix_s,
             epoch: superblock.epoch,
-            members: MemberInfo::all(superblock, &paths),
+            members,
             log: log_info(superblock, log),
             volumes: entries
                 .iter()
                 .filter(|entry| entry.kind == VolumeKind::Plain)
                 .map(VolumeInfo::of_entry)
                 .collect(),
-            array: array.as_ref().map(ArrayInfo::of),
+            array,
             hot: None,
             problems,
         })
@@ -149,6 +152,13 @@ fn show(info: &Info) -> anyhow::Result<()> {
                 size::text(info.size_bytes),
                 size::text(info.free_bytes)
             ),
+        ),
+        (
+            "used below",
+            match info.used_bytes {
+                Some(bytes) => format!("{}, with the log", size::text(bytes)),
+                None => "all of its devices".to_string(),
+            },
         ),
         ("layout", info.layout.clone()),
         ("block size", size::text(info.block_size.into())),

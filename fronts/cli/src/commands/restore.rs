@@ -60,6 +60,7 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
             path.display()
         );
     }
+    tonearm_uring::refuse_devices(path)?;
     let (partial, note_path) = (
         tonearm_store::beside(path, "partial"),
         tonearm_store::beside(path, "partial.json"),

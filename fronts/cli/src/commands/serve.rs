@@ -21,6 +21,7 @@ use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode};
@@ -42,10 +43,6 @@ const LAST_BYTES: Duration = Duration::from_secs(5);
 /// How long changes that no program waits for may stay in this process, where there is a mount. A stream of small changes then makes
 /// one write of the log in this time instead of one for each change or two. Only `kill -9` of the server loses them.
 const LINGER: Nanos = Nanos::from_millis(1);
-
-/// A warning for users whose NBD clients reconnect by themselves.
-const RECONNECTING: &str = "--ack flush: what was answered and not flushed may be lost when this server is killed, \
-    and a client that reconnects by itself does not know; for such clients serve with --ack write";
 
 /// Serves until a signal, the end of `--run`, a request at the control socket, or a failure.
 ///
@@ -99,6 +96,8 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
         front: front.clone(),
         archive: plan.archive.take(),
         mounts: plan.mount.is_some(),
+        // A command of --run ends with the server.
+        outlives: plan.command.is_none(),
         attaches: plan.attach.is_some(),
     };
     let engine = engine_thread::start(setup, sender.clone())?;
@@ -114,14 +113,7 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
             unreachable!("nothing runs yet that could say so")
         }
     };
-    // The protocol has no way for a client to announce that it reconnects. A command of --run ends with the server.
-    let may_come_back =
-        plan.listening.is_some() && !plan.options.read_only && plan.command.is_none();
-    let acks_at_once = plan.options.ack == tonearm_disk::Ack::Flush;
     let mut started = Running::start(plan, catalog, &front, &mailbox, mountpoint, sender);
-    if started.is_ok() && may_come_back && acks_at_once {
-        report::note(RECONNECTING);
-    }
     let manager = ServiceManager::of_environment();
     if started.is_ok() {
         manager.ready();
@@ -184,7 +176,7 @@ impl Plan {
         let control = hosting
             .control
             .clone()
-            .unwrap_or_else(|| tonearm_store::beside(&path, "ctl"));
+            .unwrap_or_else(|| tonearm_store::socket_of(&path, "ctl"));
         socket_file::check_length(&control)?;
         let metrics = hosting.metrics.as_deref().map(str::parse).transpose()?;
         Ok(Self {
@@ -229,7 +221,7 @@ impl Plan {
 struct Listening {
     sockets: Vec<PathBuf>,
     tcp: Vec<SocketAddr>,
-    inherited: Vec<std::os::fd::OwnedFd>,
+    inherited: Vec<OwnedFd>,
     tls: Tls,
 }
 
@@ -238,7 +230,7 @@ impl Listening {
         let inherited = tonearm_uring::inherited_listeners();
         let mut sockets = arguments.socket.clone();
         if sockets.is_empty() && arguments.listen.is_empty() && inherited.is_empty() {
-            sockets.push(tonearm_store::beside(&arguments.path, "sock"));
+            sockets.push(tonearm_store::socket_of(&arguments.path, "sock"));
         }
         for path in &sockets {
             socket_file::check_length(path)?;
@@ -247,11 +239,15 @@ impl Listening {
         for text in &arguments.listen {
             tcp.push(address_of(text)?);
         }
+        let tls = tls_of(arguments)?;
+        if matches!(tls, Tls::Off) && !arguments.insecure {
+            refuse_open(&tcp, &inherited)?;
+        }
         Ok(Self {
             sockets,
             tcp,
             inherited,
-            tls: tls_of(arguments)?,
+            tls,
         })
     }
 
@@ -297,6 +293,22 @@ fn address_of(text: &str) -> anyhow::Result<SocketAddr> {
             "--listen {text}: write an address and a port, such as 127.0.0.1:10809 or [::1]:10809"
         )
     })
+}
+
+/// Refuses addresses on which other machines would read and write the volumes, for lack of TLS.
+fn refuse_open(tcp: &[SocketAddr], inherited: &[OwnedFd]) -> anyhow::Result<()> {
+    let addresses = inherited.iter().filter_map(|socket| {
+        let address = rustix::net::getsockname(socket).ok()?;
+        SocketAddr::try_from(address).ok()
+    });
+    let mut addresses = tcp.iter().copied().chain(addresses);
+    match addresses.find(|address| !address.ip().to_canonical().is_loopback()) {
+        Some(address) => bail!(
+            "{address}: without TLS each machine that reaches this address could read and write every volume; give --tls-cert \
+             and --tls-key, listen on 127.0.0.1, or use --insecure if you trust the whole network"
+        ),
+        None => Ok(()),
+    }
 }
 
 fn tls_of(arguments: &Serve) -> anyhow::Result<Tls> {

@@ -1,9 +1,10 @@
 //! `tonearm volume`: through the control socket when the store is served, else in process.
 
+mod format;
 mod image;
 
 use crate::cli::{AckMode, Volume, VolumeAction, VolumeStore, WriteCacheMode};
-use crate::control::{Answer, Client, Request, Volumes, change_volumes};
+use crate::control::{Answer, Client, Request, Volumes, change_volumes, check_change};
 use crate::opening;
 use anyhow::{Context, bail};
 use std::process::ExitCode;
@@ -29,17 +30,25 @@ pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
                 Some(done),
             )
         }
-        VolumeAction::Delete { store, name } => {
+        VolumeAction::Delete { store, name, force } => {
             let done = format!("deleted volume {name}");
-            (store, Request::VolumeDelete { name }, Some(done))
+            (store, Request::VolumeDelete { name, force }, Some(done))
         }
-        VolumeAction::Resize { store, name, size } => {
+        VolumeAction::Resize {
+            store,
+            name,
+            size,
+            shrink,
+            force,
+        } => {
             let done = format!("volume {name} has {} now", size::text(size));
             (
                 store,
                 Request::VolumeResize {
                     name,
                     size_bytes: size,
+                    shrink,
+                    force,
                 },
                 Some(done),
             )
@@ -79,8 +88,14 @@ pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
 
 fn show(volumes: &Volumes) -> anyhow::Result<()> {
     report::line(table(&volumes.volumes))?;
+    let used = volumes.used_bytes.map_or(String::new(), |bytes| {
+        format!(
+            "; used below the store, with its log: {}",
+            size::text(bytes)
+        )
+    });
     Ok(report::line(format_args!(
-        "free: {}",
+        "free: {}{used}",
         size::text(volumes.free_bytes)
     ))?)
 }
@@ -115,6 +130,7 @@ fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
         return Ok(Volumes {
             volumes: info.volumes,
             free_bytes: info.free_bytes,
+            used_bytes: info.used_bytes,
         });
     }
     let (result, volumes, room) = change(place, &request, 0)?;
@@ -163,11 +179,16 @@ fn change(
         paths: disk.engine().member_paths(),
     };
     let (changing, request) = (disk.clone(), request.clone());
-    let (result, volumes) = executor.rt.block_on(async move {
-        let result = change_volumes(&changing, &request).await;
-        (result, Volumes::of(&changing))
+    let (checked, result, volumes) = executor.rt.block_on(async move {
+        let checked = check_change(&changing, &request, &[]).await;
+        let result = match &checked {
+            Ok(()) => change_volumes(&changing, &request).await,
+            Err(_) => Ok(()),
+        };
+        (checked, result, Volumes::of(&changing))
     });
     executor.rt.block_on(async move { disk.close().await })?;
+    checked?;
     // The members are released, so that the store can be opened again at once.
     executor.rt.shut_down();
     Ok((result, volumes, room))

@@ -5,6 +5,7 @@ use anyhow::{Context, bail};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use tonearm_store::socket_of;
 
 /// A connection to the control socket of a server.
 pub struct Client {
@@ -18,7 +19,7 @@ impl Client {
     /// # Errors
     /// When there may be a server, and it cannot be reached.
     pub fn find(store: &Path, control: Option<&Path>) -> anyhow::Result<Option<Self>> {
-        let path = control.map_or_else(|| tonearm_store::beside(store, "ctl"), Path::to_path_buf);
+        let path = control.map_or_else(|| socket_of(store, "ctl"), Path::to_path_buf);
         match UnixStream::connect(&path) {
             Ok(stream) => Ok(Some(Self {
                 stream: BufReader::new(stream),
@@ -53,6 +54,14 @@ impl Client {
         }
         if !store.exists() {
             bail!("{} does not exist; check the path", store.display());
+        }
+        if let Some(process) = tonearm_store::holder(store) {
+            bail!(
+                "process {process} has {} open, and has no control socket at {}: use the name of the store that this process \
+                 was given (a hard link or another mount is another name), or name its control socket with --control",
+                store.display(),
+                socket_of(store, "ctl").display()
+            );
         }
         bail!(
             "{} is not being served here; start `tonearm serve {}` first, or name its control socket with --control",

@@ -1,42 +1,20 @@
 //! Describes a store and its volumes in the types of the protocol, both for an open store and for one that is only
-//! inspected. Also carries out requests that change volumes.
+//! inspected.
 
 use super::protocol::{
-    ArrayInfo, ArrayMemberInfo, DamagedGroup, HotBlocks, MemberInfo, Request, ScrubResult,
-    VolumeInfo, Volumes,
+    ArrayInfo, ArrayMemberInfo, DamagedGroup, HotBlocks, MemberInfo, ScrubResult, VolumeInfo,
+    Volumes,
 };
+use super::space::used_bytes;
 use std::path::Path;
 use tonearm_device::raid::{ArrayStatus, MemberState, MemberStatus, Trouble};
-use tonearm_disk::{Disk, DiskError, ScrubReport, StoreStats};
+use tonearm_disk::{Disk, ScrubReport, StoreStats};
 use tonearm_format::{
     HeadKind, Layout, MemberEntry, Placement, Roles, SYSTEM_BLOCKS, Superblock, VolumeEntry,
     VolumeKind,
 };
 use tonearm_layout::{GroupReport, SlotReport};
 use tonearm_terminal::report;
-
-/// Changes volumes as `request` asks; other requests change nothing.
-///
-/// # Errors
-/// When the disk refuses.
-pub async fn change_volumes(disk: &Disk, request: &Request) -> Result<(), DiskError> {
-    match request {
-        Request::VolumeCreate { name, size_bytes } => create_volume(disk, name, *size_bytes).await,
-        Request::VolumeDelete { name } => disk.delete_volume(name).await,
-        Request::VolumeResize { name, size_bytes } => disk.resize_volume(name, *size_bytes).await,
-        Request::VolumeSet { name, read_only } => disk.set_read_only(name, *read_only).await,
-        _ => Ok(()),
-    }
-}
-
-/// Makes a volume with a new identity, now.
-///
-/// # Errors
-/// Those of `Disk::create_volume`.
-pub async fn create_volume(disk: &Disk, name: &str, size_bytes: u64) -> Result<(), DiskError> {
-    let (uuid, now) = (tonearm_store::new_uuid(), tonearm_store::now_unix_s());
-    disk.create_volume(name, size_bytes, uuid, now).await
-}
 
 /// The name of a layout, as `create --layout` takes it.
 pub fn layout_text(layout: Layout) -> &'static str {
@@ -83,9 +61,13 @@ pub fn carries_text(roles: Roles) -> &'static str {
 impl Volumes {
     /// The volumes as they are now.
     pub fn of(disk: &Disk) -> Self {
+        let engine = disk.engine();
+        let members = MemberInfo::all(&engine.superblock(), &engine.member_paths());
+        let array = engine.array().as_ref().map(ArrayInfo::of);
         Self {
             volumes: disk.volumes().iter().map(VolumeInfo::of).collect(),
             free_bytes: disk.free_bytes(),
+            used_bytes: used_bytes(&members, array.as_ref()),
         }
     }
 }
@@ -215,6 +197,7 @@ impl VolumeInfo {
             read_only: volume.read_only,
             created_unix_s: volume.created_unix_s,
             clients: 0,
+            users: Vec::new(),
         }
     }
 
@@ -227,6 +210,7 @@ impl VolumeInfo {
             read_only: entry.read_only,
             created_unix_s: entry.created_unix_s,
             clients: 0,
+            users: Vec::new(),
         }
     }
 }

@@ -60,6 +60,9 @@ pub enum Request {
     VolumeDelete {
         /// Its name.
         name: String,
+        /// Also below clients that use it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        force: bool,
     },
     /// Change a volume's size.
     VolumeResize {
@@ -67,6 +70,12 @@ pub enum Request {
         name: String,
         /// Its new size.
         size_bytes: u64,
+        /// The data beyond a smaller size may be lost.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        shrink: bool,
+        /// Make it smaller also below clients that use it.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        force: bool,
     },
     /// Make a volume read-only or writable.
     VolumeSet {
@@ -269,6 +278,9 @@ pub struct Info {
     pub size_bytes: u64,
     /// Bytes that no volume has.
     pub free_bytes: u64,
+    /// Bytes that its files take in their file systems, with the log; none where a member is a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_bytes: Option<u64>,
     /// Bytes of a block.
     pub block_size: u32,
     /// Seconds since 1970.
@@ -383,9 +395,12 @@ pub struct VolumeInfo {
     pub read_only: bool,
     /// Seconds since 1970.
     pub created_unix_s: u64,
-    /// NBD clients that are connected to it.
+    /// Clients that use it: connections of NBD, virtual machines, devices of the kernel.
     #[serde(default)]
     pub clients: u64,
+    /// Each of them, for people.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub users: Vec<String>,
 }
 
 /// All volumes.
@@ -395,6 +410,9 @@ pub struct Volumes {
     pub volumes: Vec<VolumeInfo>,
     /// Bytes that no volume has.
     pub free_bytes: u64,
+    /// Bytes that the store's files take in their file systems, with the log; none where a member is a device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_bytes: Option<u64>,
 }
 
 /// What a scrub has found.

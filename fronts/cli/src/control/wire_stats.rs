@@ -35,6 +35,9 @@ pub struct ServerStats {
     /// Its members.
     #[serde(default)]
     pub members: Vec<MemberStats>,
+    /// Its space.
+    #[serde(default)]
+    pub space: SpaceStats,
     /// Its clients.
     pub nbd: NbdStats,
     /// Its virtual machines.
@@ -80,6 +83,17 @@ impl MemberStats {
             stalled_ns: load.stalled.0,
         }
     }
+}
+
+/// The space of a store.
+#[derive(Serialize, Deserialize, Clone, Default, Debug)]
+pub struct SpaceStats {
+    /// Bytes for volumes and files.
+    pub size_bytes: u64,
+    /// Bytes that no volume has.
+    pub free_bytes: u64,
+    /// Bytes that the store's files take in their file systems, with the log; none where a member is a device.
+    pub used_bytes: Option<u64>,
 }
 
 /// A number of [`NbdStats`]; its name as a metric begins with `nbd_`.

@@ -5,8 +5,9 @@ use super::engine_thread::Setup;
 use super::watch;
 use crate::control::{
     Answer, ArrayInfo, Event, HotBlocks, Info, LogInfo, Mark, MarksInfo, MemberInfo, MemberStats,
-    MountStats, NbdStats, Request, ScrubResult, ServerStats, TraceBatch, TraceStart, UblkStats,
-    UnderWayStats, VhostStats, Volumes, Waited, change_volumes, head_text, layout_text,
+    MountStats, NbdStats, Request, ScrubResult, ServerStats, SpaceStats, TraceBatch, TraceStart,
+    UblkStats, UnderWayStats, VhostStats, Volumes, Waited, change_volumes, check_change, head_text,
+    layout_text, used_bytes,
 };
 use crate::vacancy::{Vacancy, no_array};
 use std::cell::{Cell, RefCell};
@@ -22,9 +23,15 @@ use tonearm_fuse::FuseServer;
 use tonearm_nbd::transmission::Connections;
 use tonearm_nbd::{Catalog, Export, Exports};
 use tonearm_rt::{Data, Notify, Op, Rt};
+use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, new_uuid};
 use tonearm_terminal::report;
 use tonearm_vhost::Devices;
+
+/// Commands that copy a volume, in words.
+fn copies_text(count: usize) -> Option<String> {
+    (count > 0).then(|| "`tonearm volume put` or `get`".to_owned())
+}
 
 /// Shortest time between two reports of progress.
 const PROGRESS_EVERY: Nanos = Nanos::from_millis(100);
@@ -57,6 +64,8 @@ pub struct Services {
     pub devices: Devices,
     /// To programs on devices of ublk.
     pub queues: Queues,
+    /// To programs that use files, or copy volumes.
+    pub files: FileServer,
     /// To programs of this machine, if the file system is mounted.
     pub mount: Option<FuseServer>,
 }
@@ -80,6 +89,7 @@ struct State {
     archives: Archives,
     devices: Devices,
     queues: Queues,
+    files: FileServer,
     mount: Option<FuseServer>,
     asked_to_stop: Box<dyn Fn()>,
 }
@@ -99,6 +109,7 @@ impl ControlHandler {
             archives,
             devices,
             queues,
+            files,
             mount,
         } = services;
         let handler = Self(Rc::new(State {
@@ -118,6 +129,7 @@ impl ControlHandler {
             archives,
             devices,
             queues,
+            files,
             mount,
             asked_to_stop: Box::new(asked_to_stop),
         }));
@@ -214,15 +226,22 @@ impl ControlHandler {
                 Ok(Answer::ShuttingDown)
             }
             change => {
-                if let Request::VolumeDelete { name } = &change
+                if let Request::VolumeDelete { name, .. } = &change
                     && self.0.queues.serves(name)
                 {
                     anyhow::bail!(
                         "volume {name} is a block device of this kernel; `tonearm detach` ends it, then it can be deleted"
                     );
                 }
+                if let Request::VolumeDelete { name, .. } | Request::VolumeResize { name, .. } =
+                    &change
+                {
+                    let mut users = self.users(name);
+                    users.extend(copies_text(self.0.files.volume_users(name)));
+                    check_change(disk, &change, &users).await?;
+                }
                 let result = change_volumes(disk, &change).await;
-                if let (Ok(()), Request::VolumeDelete { name }) = (&result, &change) {
+                if let (Ok(()), Request::VolumeDelete { name, .. }) = (&result, &change) {
                     self.0.connections.stop_export(name);
                 }
                 self.publish();
@@ -259,16 +278,29 @@ impl ControlHandler {
         }
     }
 
-    /// The volumes as they are now, with the number of clients of each.
+    /// The volumes as they are now, with the clients of each.
     fn volumes(&self) -> Volumes {
         let mut volumes = Volumes::of(&self.0.disk);
-        for connection in self.0.connections.list() {
-            let mut all = volumes.volumes.iter_mut();
-            if let Some(volume) = all.find(|volume| volume.name == connection.export) {
-                volume.clients += 1;
-            }
+        for volume in &mut volumes.volumes {
+            volume.users = self.users(&volume.name);
+            volume.clients = volume.users.len() as u64;
         }
         volumes
+    }
+
+    /// The clients that use the volume `name`, for people. Commands that copy it are not among them.
+    fn users(&self, name: &str) -> Vec<String> {
+        let connections = self.0.connections.list().into_iter();
+        let connections = connections.filter(|connection| connection.export == name);
+        let mut users: Vec<String> = connections
+            .map(|connection| format!("the NBD client {}", connection.peer))
+            .collect();
+        let machines = self.0.devices.clients(name);
+        users.extend((0..machines).map(|_| "a virtual machine (vhost-user)".to_owned()));
+        if self.0.queues.serves(name) {
+            users.push("a block device of this kernel (see `tonearm devices`)".to_owned());
+        }
+        users
     }
 
     /// Updates the list of exports that handshakes offer.
@@ -508,6 +540,7 @@ impl ControlHandler {
             pid: std::process::id(),
             uptime_s: now.since(self.0.started).0 as f64 / 1e9,
             store: self.0.disk.stats(),
+            space: self.space(),
             events: watch::kept(&self.0.disk),
             under_way: UnderWayStats {
                 requests: under_way.count() as u64,
@@ -525,6 +558,15 @@ impl ControlHandler {
         }
     }
 
+    fn space(&self) -> SpaceStats {
+        let disk = &self.0.disk;
+        SpaceStats {
+            size_bytes: disk.size_bytes(),
+            free_bytes: disk.free_bytes(),
+            used_bytes: Volumes::of(disk).used_bytes,
+        }
+    }
+
     fn info(&self) -> Info {
         let disk = &self.0.disk;
         let (superblock, stats) = (disk.engine().superblock(), disk.stats());
@@ -532,7 +574,10 @@ impl ControlHandler {
             Some(reason) => format!("read-only since a failure: {reason}"),
             None => "in use".to_string(),
         };
+        let members = MemberInfo::all(&superblock, &disk.engine().member_paths());
+        let array = disk.engine().array().as_ref().map(ArrayInfo::of);
         Info {
+            used_bytes: used_bytes(&members, array.as_ref()),
             store: report::uuid(superblock.store),
             format_version: superblock.version,
             layout: layout_text(superblock.layout).to_string(),
@@ -543,7 +588,7 @@ impl ControlHandler {
             block_size: disk.block_size(),
             created_unix_s: superblock.created_unix_s,
             epoch: superblock.epoch,
-            members: MemberInfo::all(&superblock, &disk.engine().member_paths()),
+            members,
             log: LogInfo {
                 size_bytes: superblock.log_size_bytes(),
                 track_bytes: superblock.track_bytes,
@@ -554,7 +599,7 @@ impl ControlHandler {
                 state,
             },
             volumes: self.volumes().volumes,
-            array: disk.engine().array().as_ref().map(ArrayInfo::of),
+            array,
             hot: HotBlocks::of(&stats),
             problems: Vec::new(),
         }

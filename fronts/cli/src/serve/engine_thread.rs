@@ -10,16 +10,17 @@ use super::mailbox::{Mailbox, Message};
 use super::mount::Mountpoint;
 use super::watch;
 use crate::cli::Members;
-use crate::control;
+use crate::control::{self, room_text};
 use crate::opening;
 use std::cell::Cell;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use tonearm_attach::Queues;
 use tonearm_base::Nanos;
-use tonearm_disk::{Disk, OpenOptions, Volume};
+use tonearm_disk::{Ack, Disk, OpenOptions, Volume};
+use tonearm_fs::FsError;
 use tonearm_fuse::{FuseServer, Requests};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_requests::Recorder;
@@ -36,6 +37,9 @@ const GRACE: Nanos = Nanos::from_secs(10);
 /// The answer to a request that has ended without one.
 const PANICKED: &str =
     "the request has met a fault of the server, which goes on; its output says where";
+/// A warning for users whose NBD clients reconnect by themselves.
+const RECONNECTING: &str = "--ack flush: what was answered and not flushed may be lost when this server is killed, \
+    and a client that reconnects by itself does not know; for such clients serve with --ack write";
 
 /// The parameters of the engine thread.
 pub struct Setup {
@@ -53,6 +57,8 @@ pub struct Setup {
     pub archive: Option<ArchivePlan>,
     /// The file system is to be mounted.
     pub mounts: bool,
+    /// NBD clients may go on after the end of this server.
+    pub outlives: bool,
     /// Volumes are to be devices of this kernel.
     pub attaches: bool,
 }
@@ -134,6 +140,7 @@ fn run_on(
     report_recovery(&disk);
     watch::report_events(&executor.rt, &disk);
     report_missed_bounds(&executor.rt, &disk);
+    report_full_log(&executor.rt, &disk);
     let (rt, pool) = (&executor.rt, &executor.pool);
     let connections = Connections::new(
         rt,
@@ -155,8 +162,14 @@ fn run_on(
     convert(&executor, &disk, &files)?;
     let (mount, mountpoint) = match &inside {
         Some(inside) => {
-            let (server, point) =
-                open_mount(&executor, inside, &disk, &files, connections.recorder())?;
+            let (server, point) = open_mount(
+                &setup.path,
+                &executor,
+                inside,
+                &disk,
+                &files,
+                connections.recorder(),
+            )?;
             (Some(server), Some(point))
         }
         None => (None, None),
@@ -164,6 +177,7 @@ fn run_on(
     watch::report_stalls(&executor, &disk, connections.recorder().under_way());
     let devices = Devices::new(rt, pool, &executor.handle, &disk, connections.recorder());
     let queues = Queues::new(rt, pool, &executor.handle, &disk, connections.recorder());
+    let file_server = FileServer::new(rt, pool, &disk, &files);
     let control = ControlHandler::new(
         &executor,
         setup,
@@ -173,6 +187,7 @@ fn run_on(
             archives: archives.clone(),
             devices: devices.clone(),
             queues: queues.clone(),
+            files: file_server.clone(),
             mount: mount.clone(),
         },
         stop,
@@ -182,7 +197,7 @@ fn run_on(
     let _ = events.send(Event::Ready(mailbox, mountpoint));
     let serving = Serving {
         executor: executor.clone(),
-        files: FileServer::new(rt, pool, &disk, &files),
+        files: file_server,
         devices,
         queues,
         disk,
@@ -190,6 +205,7 @@ fn run_on(
         archives,
         mount,
         control,
+        warns: Cell::new(setup.outlives && setup.options.ack == Ack::Flush),
     };
     let rt = rt.clone();
     let serving = serving.until_stopped(bell, messages);
@@ -205,6 +221,7 @@ fn run_on(
 /// Serves what comes to the mount of the file system. The threads that take requests from the kernel carry them out themselves
 /// while the engine's thread waits.
 fn open_mount(
+    path: &Path,
     executor: &Executor,
     inside: &Occupant<'_>,
     disk: &Disk,
@@ -213,7 +230,8 @@ fn open_mount(
 ) -> anyhow::Result<(FuseServer, Mountpoint)> {
     let rt = &executor.rt;
     let opening = files.clone();
-    let fs = rt.block_on(async move { opening.get().await })?;
+    let fs = rt.block_on(async move { opening.get().await });
+    let fs = fs.map_err(|error| no_room(error, path, disk))?;
     let (entrance, arrived) = inside.entrance(rt);
     let (requests, incoming) = Requests::new(move || entrance.notify());
     let point = Mountpoint {
@@ -222,6 +240,24 @@ fn open_mount(
     };
     let server = FuseServer::start(&fs, rt, &arrived, incoming, recorder.under_way());
     Ok((server, point))
+}
+
+/// Names the command that makes room for the files of a store whose volumes have all of it.
+fn no_room(error: FsError, store: &Path, disk: &Disk) -> anyhow::Error {
+    let largest = disk
+        .volumes()
+        .into_iter()
+        .max_by_key(|volume| volume.size_bytes);
+    match largest {
+        Some(volume) if error.is_full() => {
+            let store = report::shell_word(store);
+            anyhow::anyhow!(
+                "the volumes of {store} have all of its space, and none is left for files: `{}` makes room",
+                room_text(&store, &volume.name, volume.size_bytes)
+            )
+        }
+        _ => error.into(),
+    }
 }
 
 /// Moves the files of an earlier version into the file system.
@@ -290,6 +326,31 @@ fn report_missed_bounds(rt: &Rt, disk: &Disk) {
     });
 }
 
+/// How often a log that waits for space is looked at.
+const FULL_LOOK: Nanos = Nanos::from_secs(1);
+
+/// Reports that the log waits for space in the file system below, and that it goes on.
+fn report_full_log(rt: &Rt, disk: &Disk) {
+    let (timer, engine) = (rt.clone(), disk.engine().clone());
+    rt.spawn(async move {
+        loop {
+            let wanted = engine.log_space_wanted();
+            if !engine.log_waits_for_space() {
+                wanted.await;
+                continue;
+            }
+            report::note(
+                "no space left for the log, and all writes wait until there is some: the file system writes each overwrite to a \
+                 new place (copy-on-write: btrfs, or a file with reflinked copies or snapshots); free some space",
+            );
+            while engine.log_waits_for_space() {
+                timer.sleep(FULL_LOOK).await;
+            }
+            report::note("there is space for the log again, and writes go on");
+        }
+    });
+}
+
 struct Serving {
     executor: Executor,
     disk: Disk,
@@ -300,6 +361,8 @@ struct Serving {
     archives: Archives,
     mount: Option<FuseServer>,
     control: ControlHandler,
+    /// No NBD client has connected yet that the warning is for.
+    warns: Cell<bool>,
 }
 
 impl Serving {
@@ -314,7 +377,14 @@ impl Serving {
             // A sender rings after it has sent, so no message is missed between this loop and the wait.
             while let Ok(message) = messages.try_recv() {
                 match message {
-                    Message::Connection(accepted) => self.serve(accepted, |volume| volume),
+                    Message::Connection(accepted) => {
+                        // The protocol has no way for a client to announce that it reconnects.
+                        if self.warns.get() && !accepted.client.read_only {
+                            self.warns.set(false);
+                            report::note(RECONNECTING);
+                        }
+                        self.serve(accepted, |volume| volume);
+                    }
                     // The kernel goes on when this server is killed.
                     Message::Attach(accepted) => self.serve(accepted, Volume::for_longer_lived),
                     Message::Files(socket) => {

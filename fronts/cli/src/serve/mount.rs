@@ -41,6 +41,14 @@ impl MountPlan {
             ));
         }
         let store = std::path::absolute(store)?;
+        let real = store.canonicalize();
+        if real.is_ok_and(|real| real.starts_with(place.path())) {
+            bail!(
+                "{} lies in {}, and a mount there would hide it and its sockets from all commands; mount it on another directory",
+                store.display(),
+                dir.display()
+            );
+        }
         Ok(Self {
             place,
             options,

@@ -1,7 +1,8 @@
 //! The command in a folder of its own for each test, as a server too, and ways to damage its files.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::ops::Deref;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use tonearm_command_rig::{Program, Ran};
@@ -45,6 +46,22 @@ impl Bench {
             child: Some(child),
             uri,
         }
+    }
+
+    /// An NBD client that has the volume `main` open at the Unix socket `name`.
+    pub fn connect(&self, name: &str) -> UnixStream {
+        let mut client = UnixStream::connect(self.path(name)).expect("connected");
+        let mut greeting = [0; 18];
+        client.read_exact(&mut greeting).expect("a greeting");
+        // Fixed newstyle, no zeroes; then the option EXPORT_NAME.
+        let mut wanted = vec![0, 0, 0, 3];
+        wanted.extend_from_slice(b"IHAVEOPT");
+        wanted.extend_from_slice(&[0, 0, 0, 1, 0, 0, 0, 4]);
+        wanted.extend_from_slice(b"main");
+        client.write_all(&wanted).expect("sent");
+        let mut size_and_flags = [0; 10];
+        client.read_exact(&mut size_and_flags).expect("an export");
+        client
     }
 
     /// Changes the byte at `offset` of a file.

@@ -175,3 +175,55 @@ fn a_log_that_follows_the_formula_needs_the_deltas_of_the_drives_file() {
     std::fs::write(bench.path("mine.toml"), &known).expect("written");
     contains(&bench.ok(&formula), "formula, on physical tracks");
 }
+
+#[test]
+fn no_file_is_made_among_the_devices() {
+    let bench = Bench::new();
+    let none = "/dev/tonearm-none";
+    std::os::unix::fs::symlink("/dev", bench.path("d")).expect("a link");
+    for arguments in [
+        &["create", none, "--size", "16MiB"][..],
+        &["create", "a", "--size", "16MiB", "--log", none],
+        &["create", "a", "--size", "16MiB", "--data", none],
+        &["create", "a", "--size", "16MiB", "--log", "d/tonearm-none"],
+        &["restore", "file:///none", none],
+    ] {
+        let refused = bench.fails(arguments);
+        contains(
+            &refused,
+            "is no block device, and a file below /dev lies in memory",
+        );
+        assert!(!std::path::Path::new(none).exists(), "{arguments:?}");
+    }
+    assert_eq!(bench.files(), ["d"]);
+    bench.ok(&["create", "a", "--size", "16MiB"]);
+    let refused = bench.fails(&["volume", "get", "a", "main", none]);
+    contains(&refused, "is no block device");
+    assert!(!std::path::Path::new(none).exists());
+}
+
+#[test]
+fn a_missing_folder_is_named() {
+    let refused = Bench::new().fails(&["create", "no/such/a", "--size", "16MiB"]);
+    contains(
+        &refused,
+        "no/such/a: the folder no/such does not exist; make it first: mkdir -p no/such",
+    );
+}
+
+#[test]
+fn a_new_store_says_how_files_get_room_and_what_it_takes() {
+    let bench = Bench::new();
+    let out = bench.ok(&["create", "a", "--size", "64MiB", "--log-size", "8MiB"]);
+    contains(&out, "tonearm volume resize a main --size 32MiB");
+    let out = bench.ok(&["create", "b", "--size", "64MiB", "--no-volume"]);
+    assert!(!out.contains("resize"), "{out}");
+    let used = bench.path("a").metadata().expect("a file").blocks() * 512;
+    assert_eq!(bench.json(&["info", "a", "--json"])["used_bytes"], used);
+    assert_eq!(
+        bench.json(&["volume", "list", "a", "--json"])["used_bytes"],
+        used
+    );
+    contains(&bench.ok(&["info", "a"]), "with the log");
+    contains(&bench.ok(&["volume", "list", "a"]), "used below the store");
+}

@@ -164,6 +164,8 @@ fn what_cannot_be_served_is_refused_and_the_store_stays_clean() {
         (&["--control", "file"], "file exists and is not a socket"),
         (&["--socket", &long], "at most 107 bytes"),
         (&["--listen", "nowhere"], "write an address and a port"),
+        (&["--listen", "0.0.0.0:10809"], "use --insecure"),
+        (&["--listen", "[::]:10809"], "use --insecure"),
         (&["--metrics", "0.0.0.0:1"], "loopback"),
         (
             &["--tls-cert", "no", "--tls-key", "no"],
@@ -217,4 +219,34 @@ fn a_service_manager_learns_when_it_serves_and_when_it_stops() {
     assert!(!command.output().expect("tonearm runs").status.success());
     manager.set_nonblocking(true).expect("set");
     assert!(manager.recv(&mut [0; 200]).is_err());
+}
+
+#[test]
+fn a_port_for_all_machines_needs_tls_or_an_option() {
+    let bench = store();
+    let open = bench.serve(&["a", "--listen", "0.0.0.0:0", "--insecure"]);
+    assert_eq!(open.end("-TERM").code, Some(0));
+    for loopback in ["127.0.0.1:0", "[::1]:0", "[::ffff:127.0.0.1]:0"] {
+        // Not every machine has IPv6.
+        let ran = bench.run(&["serve", "a", "--listen", loopback, "--run", "true"]);
+        assert!(!ran.err.contains("--insecure"), "{loopback}: {ran:?}");
+    }
+}
+
+#[test]
+fn the_warning_of_clients_that_reconnect_comes_with_the_first_client() {
+    let bench = store();
+    let warning = "serve with --ack write";
+    let serving = bench.serve(&["a"]);
+    bench.ok(&["stats", "a"]);
+    let ran = serving.end("-TERM");
+    assert!(!ran.err.contains(warning), "{ran:?}");
+    let serving = bench.serve(&["a"]);
+    drop((bench.connect("a.sock"), bench.connect("a.sock")));
+    let ran = serving.end("-TERM");
+    assert_eq!(ran.err.matches(warning).count(), 1, "{ran:?}");
+    let serving = bench.serve(&["a", "--ack", "write"]);
+    drop(bench.connect("a.sock"));
+    let ran = serving.end("-TERM");
+    assert!(!ran.err.contains(warning), "{ran:?}");
 }

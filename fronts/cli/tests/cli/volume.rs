@@ -64,3 +64,87 @@ fn a_closed_store_grows_for_a_volume() {
     assert_eq!(list["volumes"][0]["size_bytes"], 40 << 20);
     contains(&bench.ok(&["check", "a"]), "no damage found");
 }
+
+/// A volume is not made smaller over data, nor below a client, unless the command says so.
+fn shrinking(bench: &Bench) {
+    std::fs::write(bench.path("image"), vec![7; 10 << 20]).expect("written");
+    bench.ok(&["volume", "put", "a", "main", "image"]);
+    let smaller = ["volume", "resize", "a", "main", "--size", "9MiB"];
+    contains(
+        &bench.fails(&smaller),
+        "volume main has data beyond 9 MiB, which would be lost; use --shrink",
+    );
+    // Nothing is there, and nothing lost.
+    bench.ok(&["volume", "resize", "a", "main", "--size", "10MiB"]);
+    bench.ok(&["volume", "get", "a", "main", "copy"]);
+    assert!(std::fs::read(bench.path("copy")).expect("a copy") == vec![7; 10 << 20]);
+    bench.ok(&[&smaller[..], &["--shrink"]].concat());
+    bench.ok(&["volume", "resize", "a", "main", "--size", "16MiB"]);
+}
+
+#[test]
+fn shrinking_over_data_needs_to_be_asked_for() {
+    let bench = Bench::new();
+    bench.ok(&["create", "a", "--size", "16MiB"]);
+    shrinking(&bench);
+    let bench = Bench::new();
+    bench.ok(&["create", "a", "--size", "16MiB"]);
+    let serving = bench.serve(&["a"]);
+    shrinking(&bench);
+    assert_eq!(serving.end("-TERM").code, Some(0));
+}
+
+#[test]
+fn volumes_below_clients_are_neither_shrunk_nor_deleted() {
+    let bench = Bench::new();
+    bench.ok(&["create", "a", "--size", "16MiB"]);
+    let serving = bench.serve(&["a"]);
+    let client = bench.connect("a.sock");
+    let own = format!("the NBD client unix:pid={}", std::process::id());
+    let smaller = ["volume", "resize", "a", "main", "--size", "8MiB"];
+    for command in [
+        &smaller[..],
+        &[&smaller[..], &["--shrink"]].concat(),
+        &["volume", "delete", "a", "main"],
+    ] {
+        let refused = bench.fails(command);
+        contains(&refused, &format!("volume main is in use by {own}"));
+        contains(&refused, "--force");
+    }
+    let list = bench.json(&["volume", "list", "a", "--json"]);
+    assert_eq!(list["volumes"][0]["size_bytes"], 16 << 20);
+    assert_eq!(list["volumes"][0]["clients"], 1);
+    bench.ok(&[&smaller[..], &["--force"]].concat());
+    bench.ok(&["volume", "resize", "a", "main", "--size", "16MiB"]);
+    bench.ok(&["volume", "delete", "a", "main", "--force"]);
+    drop(client);
+    assert_eq!(serving.end("-TERM").code, Some(0));
+}
+
+#[test]
+fn images_that_are_not_plain_are_refused() {
+    let bench = Bench::new();
+    bench.ok(&["create", "a", "--size", "16MiB"]);
+    let mut image = b"QFI\xfb".to_vec();
+    image.resize(1 << 20, 1);
+    std::fs::write(bench.path("image"), &image).expect("written");
+    let refused = bench.fails(&["volume", "put", "a", "main", "image"]);
+    contains(&refused, "qcow2 is no plain image");
+    contains(&refused, "qemu-img convert -f qcow2 -O raw image image.raw");
+    bench.ok(&["volume", "get", "a", "main", "copy"]);
+    let copy = std::fs::read(bench.path("copy")).expect("a copy");
+    assert!(copy.iter().all(|byte| *byte == 0));
+    bench.ok(&["volume", "put", "a", "main", "image", "--raw"]);
+    bench.ok(&["volume", "get", "a", "main", "copy", "--force"]);
+    let copy = std::fs::read(bench.path("copy")).expect("a copy");
+    assert!(copy[..1 << 20] == image);
+    // The same from a pipe, of which nothing is lost by the look.
+    for (raw, code) in [(&[][..], Some(1)), (&["--raw"], Some(0))] {
+        let mut command = bench.command(&[&["volume", "put", "a", "main", "-"], raw].concat());
+        let input = std::fs::File::open(bench.path("image")).expect("opened");
+        let status = command.stdin(input).status().expect("tonearm runs");
+        assert_eq!(status.code(), code, "{raw:?}");
+    }
+    bench.ok(&["volume", "get", "a", "main", "copy", "--force"]);
+    assert!(std::fs::read(bench.path("copy")).expect("a copy")[..1 << 20] == image);
+}

@@ -28,6 +28,8 @@ use objective::Objective;
 use parameters::Parameters;
 use requests::Request;
 use std::path::PathBuf;
+use std::process::ExitCode;
+use tonearm_bench::options;
 use tonearm_drive_file::{DriveFile, DriveSpec};
 
 /// Calibrates a drive file on a trace that was measured on the real drive.
@@ -86,7 +88,11 @@ enum Phase {
     Ignore,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    options::end(run())
+}
+
+fn run() -> anyhow::Result<()> {
     let args = Args::parse();
     let mut spec = drive_spec(&args.drive)?;
     if let Some(path) = &args.start {

@@ -25,7 +25,7 @@ use contender::Kind;
 use sample::{Bench, Sample};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use tonearm_bench::machine;
 use tonearm_bench::options::{self, Common};
 use workload::WORKLOADS;
@@ -61,7 +61,11 @@ pub struct Args {
     dir: PathBuf,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    options::end(run())
+}
+
+fn run() -> anyhow::Result<()> {
     let mut words = std::env::args_os().skip(1);
     if words
         .next()

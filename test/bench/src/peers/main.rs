@@ -28,6 +28,7 @@ use clap::Parser;
 use report::Run;
 use sample::{Bench, Sample};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use tonearm_bench::machine;
 use tonearm_bench::options::{self, Common};
 use workload::WORKLOADS;
@@ -57,7 +58,11 @@ pub struct Args {
     archive_dir: Option<PathBuf>,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    options::end(run())
+}
+
+fn run() -> anyhow::Result<()> {
     let args = Args::parse();
     let common = &args.common;
     if common.list {

@@ -24,6 +24,7 @@ use clap::Parser;
 use contender::CONTENDERS;
 use sample::{Bench, Sample};
 use std::path::PathBuf;
+use std::process::ExitCode;
 use tonearm_bench::machine;
 use tonearm_bench::options::{self, Common};
 use workload::WORKLOADS;
@@ -67,7 +68,11 @@ struct Args {
     dir: PathBuf,
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    options::end(run())
+}
+
+fn run() -> anyhow::Result<()> {
     let args = Args::parse();
     let common = &args.common;
     if common.list {

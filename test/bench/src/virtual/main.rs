@@ -22,6 +22,8 @@ use anyhow::Context;
 use clap::Parser;
 use report::Run;
 use run::Shape;
+use std::process::ExitCode;
+use tonearm_bench::options;
 use tonearm_drive_file::{DriveFile, DriveSpec};
 
 /// The allocator of the `tonearm` program.
@@ -134,7 +136,11 @@ fn spec(name: &str) -> anyhow::Result<(String, DriveSpec)> {
     Ok((name.to_owned(), DriveFile::find(name)?.spec))
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
+    options::end(run())
+}
+
+fn run() -> anyhow::Result<()> {
     let args = Args::parse();
     match &args.part {
         Some(Part::Units(args)) => return report::print_units(&arus::rounds(args)?, args.json),

@@ -214,6 +214,46 @@ fn the_command_and_the_text_that_it_prints_for_scripts_do_the_same() {
 }
 
 #[test]
+fn shell_that_writes_nothing_leaves_no_file() {
+    let bench = store(&[]);
+    let so = extension();
+    let so = so.to_string_lossy();
+    let run = |name: &str, sql: &str| {
+        bench.run(&["sqlite", "shell", "s.tn", name, sql, "--extension", &so])
+    };
+    assert_eq!(run("typo.db", "SELECT 1").out, "1\n");
+    assert_ne!(run("typo.db", "SELECT a FROM t").code, Some(0));
+    assert!(bench.stored_names().is_empty());
+    assert_eq!(run("app.db", "CREATE TABLE t(a)").code, Some(0));
+    assert_eq!(bench.stored_names(), ["app.db"]);
+    // An empty database that was there before stays.
+    bench.write("empty", b"");
+    bench.ok(&["files", "put", "s.tn", "empty", "--name", "empty.db"]);
+    assert_eq!(run("empty.db", "SELECT 1").code, Some(0));
+    assert_eq!(bench.stored_names(), ["app.db", "empty.db"]);
+}
+
+#[test]
+fn shell_on_a_store_in_use_ends_with_one_line() {
+    let bench = store(&[]);
+    let so = extension();
+    let mut first = Connection::new(&bench, "app.db");
+    first.ok("CREATE TABLE t(a)");
+    let ran = bench.run(&[
+        "sqlite",
+        "shell",
+        "s.tn",
+        "app.db",
+        "SELECT 1",
+        "--extension",
+        &so.to_string_lossy(),
+    ]);
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    assert_eq!(ran.err.lines().count(), 1, "{ran:?}");
+    contains(&ran.err, "s.tn is in use by process");
+}
+
+#[test]
 fn a_second_process_is_refused_with_the_process_that_has_the_store() {
     let bench = store(&[]);
     let mut first = Connection::new(&bench, "app.db");

@@ -129,7 +129,14 @@ fn volumes_come_and_go_while_the_store_is_served() {
     assert_eq!(larger.read(0, 4096).expect("read"), [1; 4096]);
     larger.write(31 * MIB, &[2; 4096], 0).expect("written");
     // A volume that shrinks and grows again reads as zeroes beyond its former end.
-    bench.ok(&["volume", "resize", "s.tn", "two", "--size", "16MiB"]);
+    let smaller = ["volume", "resize", "s.tn", "two", "--size", "16MiB"];
+    let refused = bench.fails(&[&smaller[..], &["--shrink"]].concat());
+    contains(&refused, "volume two is in use by the NBD client unix:");
+    contains(
+        &bench.fails(&["volume", "delete", "s.tn", "two"]),
+        "--force",
+    );
+    bench.ok(&[&smaller[..], &["--shrink", "--force"]].concat());
     bench.ok(&["volume", "resize", "s.tn", "two", "--size", "32MiB"]);
     let mut again = server.client("two");
     assert_eq!(again.read(31 * MIB, 4096).expect("read"), [0; 4096]);
@@ -142,7 +149,11 @@ fn volumes_come_and_go_while_the_store_is_served() {
         "bytes free",
     );
     drop((client, larger, again));
-    bench.ok(&["volume", "delete", "s.tn", "two"]);
+    let deletion = ["volume", "delete", "s.tn", "two"];
+    // The server may not have seen the ends of the connections yet.
+    wait_until("the deletion", Duration::from_secs(5), || {
+        bench.run(&deletion).code == Some(0)
+    });
     assert_eq!(names(), ["main"]);
     // A new volume does not show the data of a deleted one.
     bench.ok(&["volume", "create", "s.tn", "three", "--size", "48MiB"]);

@@ -13,6 +13,7 @@ mod buckets;
 mod clients;
 mod crash;
 mod databases;
+mod device_names;
 mod extension;
 mod features;
 mod files;

@@ -1,7 +1,8 @@
 //! Volumes as disks of virtual machines: a guest's driver over shared memory, with kills of the server and hostile rings.
 
 use std::path::PathBuf;
-use tonearm_tests::{Bench, Server, noise};
+use std::time::Duration;
+use tonearm_tests::{Bench, Server, noise, wait_until};
 use tonearm_vhost::testing::{DEPTH, Guest, INDIRECT, Kind, NEXT, SIZE, WRITE};
 
 /// Bit of the feature that the guest sends flushes.
@@ -334,4 +335,41 @@ fn a_socket_that_cannot_be_served_says_why() {
     refused("file", "is not a socket");
     assert_eq!(bench.read("file"), b"content");
     refused(&"x".repeat(120), "107 bytes");
+}
+
+/// A guest counts as a client from its connection on, also before its driver has begun.
+#[test]
+fn volume_of_a_guest_is_neither_shrunk_nor_deleted_nor_overwritten() {
+    let (bench, server) = served();
+    bench.write("image", &noise(1, 4096));
+    let refused_below_a_guest = || {
+        for command in [
+            &[
+                "volume", "resize", "s.tn", "main", "--size", "32MiB", "--shrink",
+            ][..],
+            &["volume", "delete", "s.tn", "main"],
+            &["volume", "put", "s.tn", "main", "image"],
+        ] {
+            let refused = bench.fails(command);
+            assert!(
+                refused.contains("a virtual machine (vhost-user)"),
+                "{refused}"
+            );
+        }
+    };
+    let monitor = std::os::unix::net::UnixStream::connect(socket(&bench)).expect("connected");
+    wait_until("the monitor", Duration::from_secs(5), || {
+        bench.json(&["volume", "list", "s.tn", "--json"])["volumes"][0]["clients"] == 1
+    });
+    refused_below_a_guest();
+    drop(monitor);
+    let guest = guest(&bench);
+    refused_below_a_guest();
+    drop(guest);
+    wait_until("the end of the guest", Duration::from_secs(5), || {
+        bench.run(&["volume", "put", "s.tn", "main", "image"]).code == Some(0)
+    });
+    bench.ok(&["volume", "resize", "s.tn", "main", "--size", "32MiB"]);
+    bench.ok(&["volume", "delete", "s.tn", "main"]);
+    server.end_ok();
 }

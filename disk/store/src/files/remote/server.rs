@@ -66,6 +66,11 @@ impl FileServer {
         self.0.links.open.borrow().len()
     }
 
+    /// Sessions that have the volume `name` open.
+    pub fn volume_users(&self, name: &str) -> usize {
+        self.0.sessions.volume_users(name)
+    }
+
     /// Serves a client that has connected. Once the server stops, it closes the connection instead.
     pub fn accept(&self, stream: DeviceId) {
         let (state, links) = (self.0.clone(), &self.0.links);

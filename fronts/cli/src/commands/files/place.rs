@@ -7,6 +7,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use tempfile::NamedTempFile;
+use tonearm_uring::refuse_devices;
 
 /// A destination that was checked, and not changed yet.
 pub enum Place {
@@ -44,6 +45,10 @@ impl Place {
                 bail!("{shown} is not a regular file; use - for standard output")
             }
             Ok(_) if !replace => bail!("{shown} exists; --force replaces it"),
+            Err(_) => {
+                refuse_devices(&path)?;
+                Ok(Self::File { path, replace })
+            }
             _ => Ok(Self::File { path, replace }),
         }
     }

@@ -1,11 +1,20 @@
 //! `tonearm sqlite shell`: starts sqlite3 with the extension, or prints how other programs open the database.
+//!
+//! Invariant: a shell that has written nothing leaves no file in the store.
 
 use crate::cli::SqliteShell;
 use anyhow::{Context, bail};
+use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
 use std::fmt::Write;
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode};
+use std::sync::Arc;
+use std::time::Duration;
+use tonearm_store::StoreOptions;
+use tonearm_store::files::{Files, FilesErrorKind};
 use tonearm_terminal::report;
 
 /// The extension's file.
@@ -15,7 +24,7 @@ const EXTENSION: &str = "libtonearm_sqlite.so";
 const GUARD: &str = "CREATE TEMP TABLE opened(file CONSTRAINT \"the database could not be opened\" CHECK (file <> ''));
     INSERT INTO opened SELECT file FROM pragma_database_list WHERE name = 'main'; DROP TABLE opened";
 
-/// Replaces this process by sqlite3, or prints.
+/// Replaces this process by sqlite3 where the database exists, starts it where not, or prints.
 ///
 /// # Errors
 /// When there is no store, no extension, or no sqlite3.
@@ -40,14 +49,84 @@ pub fn run(arguments: &SqliteShell) -> anyhow::Result<ExitCode> {
         shell.args(["-cmd", line]);
     }
     shell.arg(":memory:").args(&arguments.sql);
-    let error = shell.exec();
-    if error.kind() == std::io::ErrorKind::NotFound {
-        bail!(
+    // The reason why a store cannot be opened comes from here, in one line.
+    if exists(&arguments.path, &arguments.name)? {
+        return Err(not_run(&shell.exec()));
+    }
+    let mut child = shell.spawn().map_err(|error| not_run(&error))?;
+    pass_on_signals(&child)?;
+    let status = child.wait()?;
+    remove_empty(&arguments.path, &arguments.name);
+    let code = status.code().or(status.signal().map(|signal| 128 + signal));
+    Ok(ExitCode::from(code.unwrap_or(1) as u8))
+}
+
+fn not_run(error: &std::io::Error) -> anyhow::Error {
+    match error.kind() {
+        std::io::ErrorKind::NotFound => anyhow::anyhow!(
             "sqlite3 is not installed (Debian: apt-get install sqlite3); --print tells what to type or write in \
              another program"
-        );
+        ),
+        _ => anyhow::anyhow!("cannot run sqlite3: {error}"),
     }
-    Err(error).context("cannot run sqlite3")
+}
+
+/// Opens the store as the shell will.
+fn files_of(store: &Path) -> anyhow::Result<Arc<dyn Files>> {
+    let options = StoreOptions {
+        server_wait: Duration::ZERO,
+        ..StoreOptions::default()
+    };
+    Ok(tonearm_store::open_files(store, options)?)
+}
+
+/// Whether the store has the database.
+///
+/// # Errors
+/// When the store cannot be opened, or the directory of the database is missing.
+fn exists(store: &Path, name: &str) -> anyhow::Result<bool> {
+    let files = files_of(store)?;
+    if let Some((folder, _)) = name.rsplit_once('/')
+        && let Err(error) = files.look(folder)
+    {
+        match error.kind {
+            FilesErrorKind::NotFound => {
+                bail!("there is no directory for {name:?}; make it with `tonearm files mkdir`")
+            }
+            _ => return Err(error.into()),
+        }
+    }
+    Ok(files.exists(name)?)
+}
+
+/// Removes the database that the shell has made if nothing was written to it: its name may have been a mistake.
+fn remove_empty(store: &Path, name: &str) {
+    // A file that stays does no harm.
+    if let Ok(files) = files_of(store)
+        && files.look(name).is_ok_and(|file| file.size_bytes == 0)
+    {
+        let _ = files.delete(name);
+    }
+}
+
+/// Passes signals on to the shell, which ends by them or not. Those of the terminal have reached it already.
+fn pass_on_signals(child: &Child) -> anyhow::Result<()> {
+    let child = Pid::from_child(child);
+    let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
+    std::thread::Builder::new()
+        .name("signals".into())
+        .spawn(move || {
+            for signal in signals.forever() {
+                let passed = match signal {
+                    SIGTERM => Signal::TERM,
+                    SIGHUP => Signal::HUP,
+                    _ => continue,
+                };
+                // It may have ended.
+                let _ = kill_process(child, passed);
+            }
+        })?;
+    Ok(())
 }
 
 fn absolute(store: &Path) -> anyhow::Result<PathBuf> {

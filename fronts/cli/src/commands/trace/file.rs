@@ -100,6 +100,9 @@ impl TraceFiles {
                 _ => {}
             }
         }
+        if !place.path.exists() {
+            tonearm_uring::refuse_devices(&place.path)?;
+        }
         let file = File::create(&place.path).with_context(|| cannot_write(&place.path))?;
         let mut files = Self {
             place,

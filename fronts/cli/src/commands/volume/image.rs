@@ -3,8 +3,9 @@
 use super::super::files::copy::{STEP_BYTES, Stop, lock};
 use super::super::files::place::Place;
 use super::super::files::{damage_counts, open};
+use super::format::{Format, HEAD_BYTES};
 use crate::cli::{VolumeGet, VolumePut, VolumeStore};
-use crate::control::{Answer, Client, Request};
+use crate::control::{Answer, Client, Request, users_text};
 use anyhow::{Context, bail};
 use rustix::fs::SeekFrom;
 use rustix::io::Errno;
@@ -40,6 +41,14 @@ struct Copied<'a> {
 pub fn put(arguments: &VolumePut) -> anyhow::Result<ExitCode> {
     let name = &arguments.name;
     let mut image = Image::open(&arguments.file)?;
+    if let Some(format) = Format::of(&image.head).filter(|_| !arguments.raw) {
+        let (file, store) = (&arguments.file, &arguments.store.store.path);
+        bail!(
+            "{}: {}",
+            image.name,
+            format.advice(&report::shell_word(file), &report::shell_word(store), name)
+        );
+    }
     let stop = Stop::on_signals()?;
     let files = open(&arguments.store.store)?;
     let volume = Volume::open(&*files, name, Level::Exclusive)?;
@@ -161,10 +170,9 @@ fn refuse_clients(place: &VolumeStore, name: &str) -> anyhow::Result<()> {
     };
     let mut volumes = volumes.volumes.iter();
     match volumes.find(|volume| volume.name == name) {
-        Some(volume) if volume.clients > 0 => bail!(
-            "volume {name} is in use by {} NBD client{}, which would see it change; disconnect first, or use --force",
-            volume.clients,
-            if volume.clients == 1 { "" } else { "s" }
+        Some(volume) if !volume.users.is_empty() => bail!(
+            "volume {name} is in use by {}, and would change below it; end that first, or use --force",
+            users_text(&volume.users)
         ),
         _ => Ok(()),
     }
@@ -288,6 +296,8 @@ fn copy_in(volume: &Volume<'_>, image: &mut Image, stop: &Stop) -> anyhow::Resul
 struct Image {
     /// Its name as the user gave it.
     name: String,
+    /// Its first bytes.
+    head: Vec<u8>,
     /// `None` for standard input.
     file: Option<File>,
     size: Option<u64>,
@@ -303,9 +313,15 @@ enum Part {
 
 impl Image {
     fn open(path: &Path) -> anyhow::Result<Self> {
+        let mut head = Vec::with_capacity(HEAD_BYTES);
         if path == Path::new("-") {
+            let mut input = io::stdin().lock().take(HEAD_BYTES as u64);
+            input
+                .read_to_end(&mut head)
+                .context("cannot read standard input")?;
             return Ok(Self {
                 name: "standard input".to_string(),
+                head,
                 file: None,
                 size: None,
             });
@@ -324,8 +340,11 @@ impl Image {
                 .map_err(io::Error::from)
                 .with_context(cannot)?,
         };
+        head.resize(HEAD_BYTES.min(size as usize), 0);
+        file.read_exact_at(&mut head, 0).with_context(cannot)?;
         Ok(Self {
             name,
+            head,
             file: Some(file),
             size: Some(size),
         })
@@ -336,7 +355,10 @@ impl Image {
         let border = step.len() as u64 - at % step.len() as u64;
         let (Some(file), Some(size)) = (&self.file, self.size) else {
             let mut got = Vec::with_capacity(border as usize);
-            io::stdin().lock().take(border).read_to_end(&mut got)?;
+            let from = (at as usize).min(self.head.len());
+            got.extend_from_slice(&self.head[from..]);
+            let rest = border - got.len() as u64;
+            io::stdin().lock().take(rest).read_to_end(&mut got)?;
             step[..got.len()].copy_from_slice(&got);
             return Ok(match got.len() {
                 0 => Part::End,

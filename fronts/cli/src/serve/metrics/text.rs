@@ -91,7 +91,29 @@ impl Page {
         let (unit, age) = (Some(&Unit::Seconds), oldest_ns as f64 / 1e9);
         gauge(encoder, "oldest_request", help, unit, age)?;
         self.encode_members(encoder)?;
-        let help = "1 while write-back waits for space";
+        let space = &self.0.space;
+        for (name, help, value) in [
+            (
+                "store_size",
+                "Bytes for volumes and files",
+                Some(space.size_bytes),
+            ),
+            (
+                "store_free",
+                "Bytes that no volume has",
+                Some(space.free_bytes),
+            ),
+            (
+                "store_used",
+                "Bytes that the files of the store take in their file systems, with the log",
+                space.used_bytes,
+            ),
+        ] {
+            if let Some(value) = value {
+                count(encoder, name, help, Some(&Unit::Bytes), kind, value)?;
+            }
+        }
+        let help = "1 while write-back or the log waits for space";
         let waits = i64::from(store.waiting_for_space);
         gauge(encoder, "waiting_for_space", help, None, waits)?;
         let help = "1 since a failure has made the store read-only";

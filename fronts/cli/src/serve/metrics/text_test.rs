@@ -1,7 +1,7 @@
 use super::render;
 use crate::control::{
     CommandStats, LatencyStats, MountStats, NbdStats, OperationStats, RequestStats, ServerStats,
-    UblkStats, UnderWayStats, UnitStats, VhostStats,
+    SpaceStats, UblkStats, UnderWayStats, UnitStats, VhostStats,
 };
 
 fn page() -> String {
@@ -41,6 +41,11 @@ fn page() -> String {
             oldest_ns: 1_500_000_000,
         },
         members: Vec::new(),
+        space: SpaceStats {
+            size_bytes: 1 << 30,
+            free_bytes: 0,
+            used_bytes: Some(12_345),
+        },
         nbd,
         vhost: VhostStats {
             rings: 2,

@@ -1,0 +1,98 @@
+//! A file system below the log without space: the record waits, and what comes after it is not durable before it.
+
+use super::log_test::{append, geometry, start, world, write};
+use crate::FlushCause;
+use std::cell::Cell;
+use std::rc::Rc;
+use tonearm_base::{BufPool, Nanos};
+use tonearm_format::LogState;
+use tonearm_rt::{IoError, Op, Rt};
+
+const OTHERS: Nanos = Nanos::from_secs(2);
+
+#[test]
+fn refused_record_is_written_when_there_is_space_and_flushed() {
+    for error in [IoError::ENOSPC, IoError::EDQUOT] {
+        for refused in [Op::Write, Op::WriteDurable] {
+            let geometry = geometry(8, 64);
+            let world = world(&geometry);
+            let rt = Rt::new(world.driver());
+            let (rt2, own) = (rt.clone(), world.clone());
+            rt.block_on(async move {
+                let (rt, world) = (rt2, own);
+                let pool = BufPool::new(1 << 20);
+                let trail = start(&rt, &pool, &geometry, 1, LogState::default());
+                let (full, flushes) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
+                let (is_full, count) = (full.clone(), flushes.clone());
+                // Of the kind alone, so that the second record goes through while the first one waits.
+                let mut first = None;
+                world.set_fault(move |request| {
+                    if request.op == Op::Flush {
+                        count.set(count.get() + 1);
+                    }
+                    if !matches!(request.op, Op::Write | Op::WriteDurable) {
+                        return None;
+                    }
+                    let at = *first.get_or_insert(request.offset);
+                    (is_full.get() && request.offset == at).then_some(error)
+                });
+                let wanted = trail.space_below_wanted();
+                let lsn = append(&trail, vec![write(&pool, 0, 1, 1)]).await;
+                let waits = trail.clone();
+                // With a caller that waits the record is written durably, else not.
+                let durable = rt.spawn(async move {
+                    if refused == Op::Write {
+                        waits.wait_flushed(lsn).await.unwrap();
+                    }
+                    waits.wait_durable(lsn, FlushCause::Commit).await
+                });
+                wanted.await;
+                assert!(trail.waits_for_space_below());
+                let later = append(&trail, vec![write(&pool, 1, 1, 1)]).await;
+                rt.sleep(OTHERS).await;
+                assert!(trail.flushed() < lsn && trail.durable() < lsn, "{later:?}");
+                trail.check().unwrap();
+                full.set(false);
+                rt.sleep(OTHERS).await;
+                durable.await.unwrap();
+                trail.wait_durable(later, FlushCause::Commit).await.unwrap();
+                assert!(!trail.waits_for_space_below());
+                // The flush in the refused write may have failed.
+                assert!(flushes.get() > 0, "{refused:?}");
+                trail.stop();
+            });
+        }
+    }
+}
+
+#[test]
+fn other_errors_of_a_repeated_write_fail_the_log() {
+    let geometry = geometry(8, 64);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let (rt2, own) = (rt.clone(), world.clone());
+    rt.block_on(async move {
+        let (rt, world) = (rt2, own);
+        let pool = BufPool::new(1 << 20);
+        let trail = start(&rt, &pool, &geometry, 1, LogState::default());
+        let mut writes = 0;
+        world.set_fault(move |request| {
+            writes += u32::from(matches!(request.op, Op::Write | Op::WriteDurable));
+            match writes {
+                0 => None,
+                1 => Some(IoError::ENOSPC),
+                _ => Some(IoError::EIO),
+            }
+        });
+        let lsn = append(&trail, vec![write(&pool, 0, 1, 1)]).await;
+        let failed = trail.wait_durable(lsn, FlushCause::Commit).await;
+        assert!(
+            failed
+                .unwrap_err()
+                .to_string()
+                .contains("Input/output error")
+        );
+        rt.sleep(OTHERS).await;
+        assert!(!trail.waits_for_space_below());
+    });
+}
