@@ -130,7 +130,9 @@ impl Machine {
         queue.set_ready(true);
         let (connection, monitor) = UnixStream::pair().unwrap();
         let (kick, kicks) = streams.pair();
-        let ring = Rc::new(Ring {
+        let ring = Rc::new_cyclic(|own| Ring {
+            contained: Ring::contained(own),
+            is_lost: Cell::new(false),
             rt: rt.clone(),
             executor: Executor {
                 volume: disk.volume("main").unwrap().for_longer_lived(),
@@ -304,8 +306,11 @@ fn range(block: u64, blocks: u32, flags: u32) -> Vec<u8> {
     bytes.concat()
 }
 
+/// Name, type, sector, and the two buffers of a request.
+type Change = (&'static str, u32, u64, Vec<u8>, Vec<u8>);
+
 /// Changes of a disk whose blocks 0 to 3 are all 1: name, kind, sector, data, and the blocks after it.
-fn changes() -> Vec<(&'static str, u32, u64, Vec<u8>, Vec<u8>)> {
+fn changes() -> Vec<Change> {
     let two = [range(0, 1, 0), range(2, 1, 0)].concat();
     vec![
         ("write", WRITE, 8, vec![7; BLOCK], vec![1, 7, 1, 1]),

@@ -55,11 +55,10 @@ fn a_failure_ends_every_wait_with_its_reason() {
     for fails in [Fails::Write, Fails::Flush, Fails::Store] {
         for waits in WAITS {
             // A write that has failed makes nothing of a flush, and a failed flush nothing of a write.
-            let meets = match (fails, waits) {
-                (Fails::Write, Waits::Synced) | (Fails::Flush, Waits::Flushed) => false,
-                (Fails::Store, Waits::Synced) => false,
-                _ => true,
-            };
+            let meets = !matches!(
+                (fails, waits),
+                (Fails::Write | Fails::Store, Waits::Synced) | (Fails::Flush, Waits::Flushed)
+            );
             if meets {
                 ends(fails, waits);
             }

@@ -16,13 +16,13 @@ const NAMED_MAX: usize = 3;
 /// When it does.
 pub async fn check_change(disk: &Disk, request: &Request, users: &[String]) -> anyhow::Result<()> {
     match request {
-        Request::VolumeDelete { name, force } => {
-            if !users.is_empty() && !force && is_writable(disk, name) {
-                bail!(
-                    "volume {name} is in use by {}; end that first, or use --force: requests of clients fail then",
-                    users_text(users)
-                );
-            }
+        Request::VolumeDelete { name, force }
+            if !users.is_empty() && !force && is_writable(disk, name) =>
+        {
+            bail!(
+                "volume {name} is in use by {}; end that first, or use --force: requests of clients fail then",
+                users_text(users)
+            );
         }
         Request::VolumeResize {
             name,

@@ -48,12 +48,12 @@ fn pause_after(class: EventClass) -> Nanos {
 /// The lines for what came after `seen` events: each change of state, and of others the last one with their number.
 fn unseen(events: &Events, class: EventClass, seen: u64) -> Vec<String> {
     let unseen = events.unseen(class, seen);
-    let lines = unseen.last.iter().map(ToString::to_string);
+    let mut lines = unseen.last.iter().map(ToString::to_string);
     match (class, unseen.count) {
         (EventClass::State, _) | (_, 0 | 1) => lines.collect(),
         (_, count) => {
             let more = report::count(count - 1);
-            let last = lines.last();
+            let last = lines.next_back();
             last.map(|line| format!("{line} ({more} more since the last line of this kind)"))
                 .into_iter()
                 .collect()

@@ -89,7 +89,7 @@ while time.time() < end:
 /// The permissions of a file that a unit has made since the kernel looked are checked.
 #[test]
 fn creating_opens_do_not_open_files_of_others() {
-    let Some((bench, mount)) = mounted() else {
+    let Some((_bench, mount)) = mounted() else {
         return;
     };
     let root = mount.root();

@@ -218,7 +218,7 @@ fn a_server_that_is_started_again_finds_its_store_free() {
 #[test]
 fn each_connection_of_a_pool_goes_on_after_a_kill_of_the_server() {
     let bench = store();
-    let mut server = bench.serve_store();
+    let server = bench.serve_store();
     let mut command = python(&bench, "app.db", POOL);
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().expect("timeout runs");

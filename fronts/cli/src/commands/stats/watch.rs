@@ -56,7 +56,8 @@ fn head(stats: &ServerStats) -> Vec<String> {
 
 /// A row for each command that was used in the last seconds.
 fn requests(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Vec<String> {
-    let fronts: [(&str, fn(&ServerStats) -> &RequestStats); 3] = [
+    type Of = fn(&ServerStats) -> &RequestStats;
+    let fronts: [(&str, Of); 3] = [
         ("NBD", |stats| &stats.nbd.requests),
         ("guest", |stats| &stats.vhost.requests),
         ("ublk", |stats| &stats.ublk.requests),

@@ -55,6 +55,7 @@ fn busy(requests: u64) -> ServerStats {
             failure: Some("a long reason ".repeat(20)),
             ..Default::default()
         },
+        space: Default::default(),
         events: vec!["/dev/sdb has failed and is not used any more; ".repeat(5); 9],
         under_way: UnderWayStats {
             requests: 99_999,
