@@ -6,8 +6,8 @@ use tonearm_rt::Boxed;
 
 /// A folder or a bucket, as far as an archive needs it. Names are relative, with `/` between their parts.
 pub trait Bucket {
-    /// Puts an object where there is none, whole or not at all; false when there is one. Of several such puts of one name
-    /// exactly one succeeds.
+    /// Puts an object where there is none, whole or not at all; false when the place answers that there is one. Of several such
+    /// puts of one name at most one succeeds. The answer that there is one may be wrong: the caller looks.
     ///
     /// # Errors
     /// When the object may or may not be there; the caller puts it again.

@@ -2,8 +2,7 @@
 
 use crate::bucket::Bucket;
 use crate::chain::{
-    self, BASES, FOLDER_BITS, LAST_LINKS, MARKS, MERGED, READS, bucket_error, folder_of, link_name,
-    object_error, object_name,
+    self, MARKS, MERGED, READS, bucket_error, link_name, object_error, object_name,
 };
 use crate::error::ArchiveError;
 use crate::plan::PlannedObject;
@@ -348,52 +347,6 @@ impl Catalog {
             }
         }
         Ok(objects)
-    }
-
-    /// Names of the objects that are needed for no state of `before_ms` (milliseconds since 1970) or later, and of the parts
-    /// that no base names; in the order in which they are to be deleted. Parts of bases of openings behind `epoch` stay:
-    /// such a base may be under way.
-    pub(crate) async fn forgotten(
-        &self,
-        bucket: &dyn Bucket,
-        before_ms: Option<u64>,
-        epoch: u64,
-    ) -> Result<Vec<String>, ArchiveError> {
-        let is_old =
-            |part: &&Restorable| before_ms.is_some_and(|at| self.links[&part.base].unix_ms <= at);
-        let first = self
-            .restorable()
-            .iter()
-            .rev()
-            .find(is_old)
-            .map_or(0, |part| {
-                let kept = &self.links[&part.base];
-                let ranges = self.ranges_behind(Lsn(kept.first));
-                let range = ranges
-                    .first()
-                    .map_or(kept.number, |range| range.numbers().0);
-                range.min(kept.number)
-            });
-        let mut old = self.objects.clone();
-        let end = self
-            .links
-            .values()
-            .next_back()
-            .map_or(0, |link| link.number);
-        old.retain(|object| object.number < first && object.number + LAST_LINKS <= end);
-        old.sort_unstable_by_key(|object| object.numbers());
-        let mut names: Vec<String> = old.iter().map(object_name).collect();
-        let mut folders = BTreeSet::new();
-        for base in self.bases().filter(|base| base.number >= first) {
-            folders.insert(self.base(bucket, base.number).await?.folder);
-        }
-        let parts = bucket.list(BASES).await;
-        let parts = parts.map_err(|error| bucket_error(bucket, error))?;
-        names.extend(parts.into_iter().filter(|name| {
-            folder_of(name)
-                .is_some_and(|folder| !folders.contains(&folder) && folder >> FOLDER_BITS <= epoch)
-        }));
-        Ok(names)
     }
 }
 

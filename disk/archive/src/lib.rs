@@ -41,5 +41,7 @@ pub use extract::{Content, Extract, Place};
 pub use keys::{KeyError, Keys};
 pub use plan::{Plan, PlannedObject, Target};
 pub use rebuild::Rebuild;
-pub use source::{Blocks, EngineSource, Found, MarkRequest, Portion, Sought, Source, StoreShape};
+pub use source::{
+    Blocks, EngineSource, Found, KnownCommit, MarkRequest, Portion, Sought, Source, StoreShape,
+};
 pub use table::{TABLE, VolumeTable};

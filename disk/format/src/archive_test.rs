@@ -136,3 +136,37 @@ fn openings_and_bases_come_back() {
     };
     assert_eq!(ArchiveBase::decode(&base.encode()), Ok(base));
 }
+
+#[test]
+fn base_keeps_nothing_from_a_later_object_on() {
+    let base = ArchiveHeader {
+        kind: ArchiveKind::Base,
+        inexact_from: 7,
+        ..header()
+    };
+    assert_eq!(ArchiveHeader::decode(&base.encode()), Ok(base));
+    assert_eq!(base.kept_from(), 7);
+    let later = ArchiveHeader {
+        inexact_from: 8,
+        ..base
+    };
+    assert!(ArchiveHeader::decode(&later.encode()).is_err());
+    let silent = ArchiveHeader {
+        inexact_from: 0,
+        ..base
+    };
+    assert_eq!((silent.kept_from(), header().kept_from()), (1, 1));
+}
+
+#[test]
+fn digest_of_a_history_has_all_of_its_commits() {
+    let history = |commits: &[u32]| {
+        commits[1..]
+            .iter()
+            .fold(commits[0], |before, own| chain_digest(before, *own))
+    };
+    assert_eq!(history(&[1, 2, 3]), history(&[1, 2, 3]));
+    for other in [[9, 2, 3], [1, 9, 3], [1, 2, 9], [2, 1, 3]] {
+        assert_ne!(history(&[1, 2, 3]), history(&other));
+    }
+}

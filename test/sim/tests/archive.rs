@@ -26,6 +26,8 @@ use tonearm_sim::archives::{
 use tonearm_sim::{Layout, StoreImage, contents};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
+#[path = "archive/fence.rs"]
+mod fence;
 #[path = "archive/flushed.rs"]
 mod flushed;
 #[path = "archive/merging.rs"]

@@ -9,6 +9,7 @@
 
 use super::Archiver;
 use super::groups::{self, Group};
+use super::put::Placed;
 use crate::bucket::BucketError;
 use crate::catalog::Catalog;
 use crate::chain::{self, MERGED, bucket_error, link_name, object_name};
@@ -17,11 +18,15 @@ use crate::merge::Merge;
 use crate::object::Packer;
 use crate::plan::PlannedObject;
 use std::collections::BTreeSet;
-use tonearm_base::Lsn;
+use tonearm_base::{Lsn, Nanos};
 use tonearm_format::{ArchiveHeader, ArchiveKind};
 
 /// Objects that are deleted in one step.
 const DELETES: usize = 16;
+/// A range that has more bytes than so many objects is not read to be merged. No archiver has put it.
+const READ_OBJECTS: u64 = 8;
+/// An earlier archiver may have put objects of this size.
+const READ_BYTES_MIN: u64 = 16 << 20;
 
 /// What is known of the archive for the merging of ranges.
 #[derive(Default)]
@@ -35,8 +40,8 @@ pub(super) struct Merging {
     /// First numbers of objects that are damaged.
     unreadable: BTreeSet<u64>,
     job: Option<Job>,
-    /// Milliseconds since 1970 before which it is not looked for ranges to merge.
-    rests_until_ms: u64,
+    /// Before then it is not looked for ranges to merge.
+    rests_until: Nanos,
     /// Why ranges are not merged any more.
     stopped: Option<String>,
 }
@@ -78,7 +83,7 @@ impl Archiver<'_> {
     /// Makes one step. False when there is nothing to do now.
     pub(super) async fn step_merging(&mut self) -> Result<bool, ArchiveError> {
         let is_on = self.options.keep_every_commit_ms > 0 && self.merging.stopped.is_none();
-        if !is_on || self.source.unix_ms() < self.merging.rests_until_ms {
+        if !is_on || self.source.now() < self.merging.rests_until {
             return Ok(false);
         }
         let stepped = self.merging_step().await;
@@ -101,7 +106,8 @@ impl Archiver<'_> {
             }
             Err(error) => return Err(error),
         }
-        self.merging.rests_until_ms = self.source.unix_ms() + self.options.levels[0].span_ms / 8;
+        let rest = Nanos::from_millis(self.options.levels[0].span_ms / 8);
+        self.merging.rests_until = self.source.now() + rest.0;
         Ok(false)
     }
 
@@ -152,7 +158,9 @@ impl Archiver<'_> {
             let limits = groups::Limits {
                 levels: &self.options.levels,
                 keep_ms: self.options.keep_every_commit_ms,
-                now_ms: self.source.unix_ms(),
+                ages: &self.ages,
+                now: self.source.now(),
+                bytes_max: READ_OBJECTS * (self.options.object_bytes as u64).max(READ_BYTES_MIN),
                 number: self.number,
             };
             let unlisted = &self.merging.unlisted;
@@ -238,7 +246,7 @@ impl Archiver<'_> {
         header.level = group.level;
         let (header, object) = Packer::of(payload).seal(self.bucket.keys(), header);
         let name = object_name(&header);
-        if !self.put(&name, object).await? && !self.is_own(&name, &header).await? {
+        if let Placed::Other(_) = self.put(&name, &object).await? {
             // A writer before this one has put it meanwhile. It has the same states.
             self.merging.forget();
             return Ok(());
@@ -271,11 +279,13 @@ impl Archiver<'_> {
 
     /// Fails when another opening has taken the place of this one.
     async fn check_place(&mut self) -> Result<(), ArchiveError> {
-        let next = [link_name(self.number + 1)];
-        let heads = self.retry(async |bucket| chain::heads(bucket, &next).await);
-        match heads.await?.first() {
-            Some(Some(_)) => Err(self.fenced(&next[0]).await),
-            _ => Ok(()),
+        let next = link_name(self.number + 1);
+        let heads =
+            self.retry(async |bucket| chain::heads(bucket, std::slice::from_ref(&next)).await);
+        if heads.await? != [None] {
+            return Err(self.fenced(&next).await);
         }
+        // What the other one has put there may be too old to be kept. Then so is the object before it.
+        self.has_last().await.map(drop)
     }
 }

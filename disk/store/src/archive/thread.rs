@@ -7,10 +7,10 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tonearm_archive::{
-    ArchiveError, Archiver, ArchiverOptions, Blocks, Bucket, EngineSource, Found, MarkRequest,
-    Sought, Source, StoreShape,
+    ArchiveError, Archiver, ArchiverOptions, Blocks, Bucket, EngineSource, Found, KnownCommit,
+    MarkRequest, Sought, Source, StoreShape,
 };
-use tonearm_base::{Lsn, Nanos};
+use tonearm_base::Nanos;
 use tonearm_engine::ArchiveInfo;
 use tonearm_rt::Boxed;
 
@@ -61,8 +61,8 @@ impl Source for ThreadSource {
         self.call(|source| Box::pin(async move { source.shape().await }))
     }
 
-    fn seek(&self, after: Option<(Lsn, u32)>) -> Boxed<'_, Result<Sought, ArchiveError>> {
-        self.call(move |source| Box::pin(async move { source.seek(after).await }))
+    fn seek(&self, known: Vec<KnownCommit>) -> Boxed<'_, Result<Sought, ArchiveError>> {
+        self.call(move |source| Box::pin(async move { source.seek(known).await }))
     }
 
     fn rest(&self, span: Nanos) -> Boxed<'_, Result<bool, ArchiveError>> {
@@ -95,6 +95,12 @@ impl Source for ThreadSource {
 
     fn unix_ms(&self) -> u64 {
         unix_ms()
+    }
+
+    fn now(&self) -> Nanos {
+        // It goes on while the machine sleeps.
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
     }
 
     fn is_ending(&self) -> bool {

@@ -130,6 +130,9 @@ fn show(place: &VolumeStore, info: &ArchiveInfo) -> anyhow::Result<()> {
             format!("{} ranges so far", report::count(info.merged)),
         ));
     }
+    if let Some(clock) = &info.clock {
+        rows.push(("clock", clock.clone()));
+    }
     if info.gaps > 0 {
         rows.push((
             "gaps",
