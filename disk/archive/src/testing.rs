@@ -6,7 +6,6 @@ use crate::catalog::Catalog;
 use crate::chain::{mark_name, object_name, part_name};
 use crate::extract::Extract;
 use crate::merge::Merge;
-use crate::object::Packer;
 use crate::plan::{Plan, Target};
 use crate::table::{TABLE, VolumeTable};
 use bytes::Bytes;
@@ -15,8 +14,7 @@ use std::collections::BTreeMap;
 use std::task::{Context, Poll, Waker};
 use tonearm_base::{Lsn, crc32c};
 use tonearm_format::{
-    ARCHIVE_HEADER_BYTES, ArchiveBase, ArchiveHeader, ArchiveKind, ArchiveOpening, ArchivePart,
-    ArchiveWriter,
+    ArchiveBase, ArchiveHeader, ArchiveKind, ArchiveOpening, ArchivePart, ArchiveWriter,
 };
 use tonearm_rt::Boxed;
 
@@ -241,28 +239,44 @@ impl Made<'_> {
     fn put(&mut self, name: &str, mut header: ArchiveHeader, mut payload: Vec<u8>) -> u32 {
         let wanted = header;
         (self.change)(name, &mut header, &mut payload);
-        let (mut sealed, object) = Packer::of(&payload).seal(self.bucket.keys(), header);
-        let mut object = object.to_vec();
-        // What `seal` fills in can be changed, too.
-        for (own, (changed, wanted)) in [
-            (&mut sealed.raw_bytes, (header.raw_bytes, wanted.raw_bytes)),
-            (
-                &mut sealed.stored_bytes,
-                (header.stored_bytes, wanted.stored_bytes),
-            ),
-        ] {
-            if changed != wanted {
-                *own = changed;
-            }
+        let stored = compressed(&payload);
+        let mut sealed = ArchiveHeader {
+            raw_bytes: payload.len() as u64,
+            stored_bytes: stored.len() as u64,
+            payload_crc: crc32c(&stored),
+            ..header
+        };
+        // Sizes can be changed, too.
+        if header.raw_bytes != wanted.raw_bytes {
+            sealed.raw_bytes = header.raw_bytes;
         }
-        sealed.encrypted |= header.encrypted;
-        object[..ARCHIVE_HEADER_BYTES].copy_from_slice(&sealed.encode());
-        self.bucket
-            .objects
-            .borrow_mut()
-            .insert(name.to_string(), object);
+        if header.stored_bytes != wanted.stored_bytes {
+            sealed.stored_bytes = header.stored_bytes;
+        }
+        let object = [&sealed.encode()[..], &stored].concat();
+        let mut objects = self.bucket.objects.borrow_mut();
+        objects.insert(name.to_string(), object);
         sealed.crc()
     }
+}
+
+thread_local! {
+    /// Payloads as they are stored. To compress one takes longer than all else.
+    static COMPRESSED: RefCell<BTreeMap<Vec<u8>, Vec<u8>>> = RefCell::default();
+}
+
+fn compressed(payload: &[u8]) -> Vec<u8> {
+    COMPRESSED.with_borrow_mut(|known| match known.get(payload) {
+        Some(stored) => stored.clone(),
+        None => {
+            let stored =
+                zstd::bulk::compress(payload, 1).expect("memory takes any number of bytes");
+            if known.len() < 64 {
+                known.insert(payload.to_vec(), stored.clone());
+            }
+            stored
+        }
+    })
 }
 
 /// Does with an archive what the commands do that read one. Errors are right; a panic, or memory for what is not there, is not.
@@ -283,20 +297,24 @@ pub fn read_all(bucket: &MemoryBucket) -> Option<Lsn> {
         let Ok(plan) = now(Plan::make(bucket, &catalog, target)) else {
             continue;
         };
-        restore(bucket, &plan);
+        restore(bucket, &plan, target);
     }
     let latest = now(Plan::make(bucket, &catalog, &Target::Latest));
     latest.ok().map(|plan| plan.lsn)
 }
 
-/// Takes the volume table, and a block, out of the archive.
-fn restore(bucket: &MemoryBucket, plan: &Plan) {
+/// Takes a block out of the archive, and for the latest state the volume table, which is larger.
+fn restore(bucket: &MemoryBucket, plan: &Plan, target: &Target) {
     let url = bucket.url();
     let block = tonearm_format::Extent {
         start: WRITTEN,
         count: 1,
     };
-    let extract = Extract::new(plan, &[TABLE, block]);
+    let extents: &[_] = match target {
+        Target::Latest => &[TABLE, block],
+        _ => &[block],
+    };
+    let extract = Extract::new(plan, extents);
     let mut content = vec![0; extract.size_bytes() as usize];
     let mut merge = Merge::new(plan.shape.block_size);
     for object in plan.objects_of(&extract) {
@@ -304,16 +322,16 @@ fn restore(bucket: &MemoryBucket, plan: &Plan) {
             return;
         };
         let _ = merge.add(&payload);
-        if extract
-            .apply(&payload, &url, &object.name, &mut content)
-            .is_err()
-        {
+        let applied = extract.apply(&payload, &url, &object.name, &mut content);
+        if applied.is_err() {
             return;
         }
     }
     let _ = merge.encode(plan.lsn, 0);
-    let table = TABLE.count as usize * plan.shape.block_size as usize;
-    let _ = VolumeTable::decode(plan, &url, &content[..table]);
+    if *target == Target::Latest {
+        let table = TABLE.count as usize * plan.shape.block_size as usize;
+        let _ = VolumeTable::decode(plan, &url, &content[..table]);
+    }
 }
 
 /// The content of the block that each commit writes, at the commit of `plan`: all of its bytes are this one.
