@@ -25,12 +25,15 @@ mod chain;
 mod error;
 mod extract;
 mod keys;
+mod load;
 mod merge;
 mod object;
 mod plan;
 mod rebuild;
 mod source;
 mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use archiver::{Archiver, ArchiverOptions, MergeLevel};
 pub use bucket::{Bucket, BucketError};
@@ -39,6 +42,7 @@ pub use catalog::{Catalog, Restorable};
 pub use error::ArchiveError;
 pub use extract::{Content, Extract, Place};
 pub use keys::{KeyError, Keys};
+pub use load::Unread;
 pub use plan::{Plan, PlannedObject, Target};
 pub use rebuild::Rebuild;
 pub use source::{

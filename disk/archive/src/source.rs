@@ -1,5 +1,6 @@
 //! What an archiver reads of a store.
 
+use crate::chain::is_mark;
 use crate::error::ArchiveError;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -242,10 +243,8 @@ impl EngineSource {
     /// Wishes for a mark. The result comes through the channel of the request. The channel ends without one when the archive
     /// does.
     pub fn mark(&self, request: MarkRequest) {
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let name = &request.name;
         let has_ended = |info: ArchiveInfo| info.state == ArchiveState::Ended;
-        if name.is_empty() || name.len() > 100 || !name.chars().all(fits) || name.starts_with('.') {
+        if !is_mark(&request.name) {
             let text = "a mark has 1 to 100 letters, digits, or characters of . _ -, and does not begin with a dot";
             // The caller may have gone.
             let _ = request.done.send(Err(text.to_string()));

@@ -11,6 +11,8 @@ use object_store::{
     PutPayload, RetryConfig,
 };
 use rustix::fs::Advice;
+use std::fs::Permissions;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path as FilePath, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,6 +23,9 @@ use url::Url;
 
 /// Headers that are read at the same time.
 const HEADS: usize = 32;
+/// Permissions of a folder that is made, and of its objects: they have the content of a store that only its owner reads.
+const FOLDER_MODE: u32 = 0o700;
+const OBJECT_MODE: u32 = 0o600;
 /// How long a request may take, the repetitions of the client included.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -170,7 +175,10 @@ fn folder_of(url: &str, parsed: &Url, create: bool) -> Result<PathBuf, ArchiveEr
         .to_file_path()
         .map_err(|()| refused(url, "write an absolute path: file:///folder"))?;
     if create {
-        std::fs::create_dir_all(&path)
+        std::fs::DirBuilder::new()
+            .recursive(true)
+            .mode(FOLDER_MODE)
+            .create(&path)
             .map_err(|error| refused(url, format!("the folder cannot be made: {error}")))?;
     } else if !path.is_dir() {
         return Err(ArchiveError::Empty {
@@ -180,11 +188,12 @@ fn folder_of(url: &str, parsed: &Url, create: bool) -> Result<PathBuf, ArchiveEr
     Ok(path)
 }
 
-/// Takes a file out of the page cache. Nobody reads a new object soon, so the host can use the memory for something else.
-/// The kernel also writes the next object faster into pages that it has just used.
-fn uncache(path: &FilePath) {
-    // The object is there in any case.
+/// Leaves a new object to its owner alone, as the store is, and takes it out of the page cache. Nobody reads it soon, so the
+/// host can use the memory for something else. The kernel also writes the next object faster into pages that it has just used.
+fn settle(path: &FilePath) {
+    // The object is there in any case. Some file systems have no permissions.
     if let Ok(file) = std::fs::File::open(path) {
+        let _ = file.set_permissions(Permissions::from_mode(OBJECT_MODE));
         let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
     }
 }
@@ -272,7 +281,7 @@ impl Bucket for RealBucket {
                 let payload = PutPayload::from_bytes(object);
                 let put = store.put_opts(&path, payload, options).await?;
                 if let Some(file) = file {
-                    uncache(&file);
+                    settle(&file);
                 }
                 Ok(put)
             };

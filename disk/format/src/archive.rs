@@ -14,6 +14,8 @@ const WHAT: &str = "archive object";
 pub const ARCHIVE_HEADER_BYTES: usize = 128;
 /// Most bytes of an uncompressed payload.
 pub const ARCHIVE_PAYLOAD_MAX: u64 = 1 << 32;
+/// The same for objects without changes or blocks. A base has 12 bytes for each part.
+pub const ARCHIVE_LIST_MAX: u64 = 64 << 20;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -201,6 +203,7 @@ impl ArchiveHeader {
                 ("base", header.base),
                 ("epoch", header.epoch),
                 ("last", header.last),
+                ("inexact_from", header.inexact_from),
                 ("exact_from", header.exact_from),
                 ("unix_ms", header.unix_ms),
             ],
@@ -220,7 +223,11 @@ impl ArchiveHeader {
                 "the chain is kept from an object on that comes later",
             ));
         }
-        if header.raw_bytes > ARCHIVE_PAYLOAD_MAX || header.stored_bytes > 2 * ARCHIVE_PAYLOAD_MAX {
+        let most = match header.kind {
+            ArchiveKind::Range | ArchiveKind::Merged | ArchiveKind::BasePart => ARCHIVE_PAYLOAD_MAX,
+            ArchiveKind::Opening | ArchiveKind::Base | ArchiveKind::Mark => ARCHIVE_LIST_MAX,
+        };
+        if header.raw_bytes > most || header.stored_bytes > 2 * most {
             return Err(wrong("its payload is too large"));
         }
         Ok(header)
@@ -621,12 +628,17 @@ impl ArchiveBase {
         let mut reader = ArchiveReader::new(payload, 0);
         let (block_size, size_blocks) = decode_shape(&mut reader)?;
         let folder = reader.number()?;
-        let mut parts = Vec::new();
+        let mut parts: Vec<ArchivePart> = Vec::new();
         while !reader.rest.is_empty() {
-            parts.push(ArchivePart {
-                end_block: reader.number()?,
-                crc: reader.short()?,
-            });
+            let (end_block, crc) = (reader.number()?, reader.short()?);
+            let before = parts.last().map_or(0, |part| part.end_block);
+            if end_block <= before || end_block > size_blocks {
+                return Err(FormatError::Inconsistent {
+                    what: WHAT,
+                    why: "its parts are not in order, or beyond the store",
+                });
+            }
+            parts.push(ArchivePart { end_block, crc });
         }
         Ok(Self {
             block_size,

@@ -1,3 +1,4 @@
+use crate::archive::ARCHIVE_LIST_MAX;
 use crate::*;
 use proptest::prelude::*;
 use tonearm_base::{Lsn, crc32c};
@@ -112,6 +113,47 @@ proptest! {
         let _ = ArchiveOpening::decode(&bytes);
         let _ = ArchiveBase::decode(&bytes);
         let _ = ArchiveHeader::decode(&bytes);
+    }
+}
+
+#[test]
+fn lists_that_are_too_long_or_out_of_order_are_refused() {
+    for kind in [ArchiveKind::Opening, ArchiveKind::Base, ArchiveKind::Mark] {
+        let list = ArchiveHeader {
+            kind,
+            inexact_from: 0,
+            raw_bytes: ARCHIVE_LIST_MAX,
+            ..header()
+        };
+        assert_eq!(ArchiveHeader::decode(&list.encode()), Ok(list));
+        let long = ArchiveHeader {
+            raw_bytes: ARCHIVE_LIST_MAX + 1,
+            ..list
+        };
+        assert!(ArchiveHeader::decode(&long.encode()).is_err());
+    }
+    for (ends, is_right) in [
+        (&[20, 60, 77][..], true),
+        (&[20, 20, 77], false),
+        (&[60, 20, 77], false),
+        (&[0, 77], false),
+        (&[20, 78], false),
+    ] {
+        let part = |end_block: &u64| ArchivePart {
+            end_block: *end_block,
+            crc: 1,
+        };
+        let base = ArchiveBase {
+            block_size: 8192,
+            size_blocks: 77,
+            folder: 9,
+            parts: ends.iter().map(part).collect(),
+        };
+        assert_eq!(
+            ArchiveBase::decode(&base.encode()).is_ok(),
+            is_right,
+            "{ends:?}"
+        );
     }
 }
 

@@ -9,7 +9,7 @@
 //! chain.
 
 use super::Archiver;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, number_in};
 use crate::chain::{
     BASES, FOLDER_BITS, LAST_LINKS, bucket_error, folder_of, names, object_name, part_name,
 };
@@ -90,7 +90,7 @@ impl Archiver<'_> {
         let part = parts.map(|part| part.base).find(|base| old.contains(base));
         part.map_or(0, |number| {
             let base = &catalog.links[&number];
-            let ranges = catalog.ranges_behind(tonearm_base::Lsn(base.first));
+            let ranges = catalog.ranges_of(base).unwrap_or_default();
             let range = ranges.first().map_or(number, |range| range.numbers().0);
             range.min(number)
         })
@@ -121,6 +121,8 @@ impl Catalog {
                 next = next.max(link.number + 1);
             }
         }
-        next > end && !self.unlinked.iter().any(|number| *number >= first)
+        let unread = self.unread.iter().map(number_in);
+        let mut unusable = unread.chain(self.unlinked.iter().copied());
+        next > end && !unusable.any(|number| number >= first)
     }
 }

@@ -193,13 +193,18 @@ Examples:
   tonearm restore file:///backup/disk new.tonearm --layout hylog      with another layout
   tonearm restore s3://bucket/disk app.db --only app.db               one database, as a plain file
   tonearm restore s3://bucket/disk app.db --only data/app.db          one of a directory
+  tonearm restore s3://bucket/disk data --only data                   the directory
 
 Nothing but this program and the address is needed. The store is made beside PATH, as PATH.partial, and
 gets its name when it is complete. The same command goes on after an interruption. The new store has an
 identity of its own: archive it at another address.
 
-With --only, PATH becomes a plain file with the content of one volume or file; `tonearm history URL --names`
-lists them. NAME is that of a volume, or the path of a file: app.db or dir/app.db. If a volume and a file have
+Without a flag the latest state is restored. If objects of the archive are missing or damaged, so that the state
+that can be had is an older one, the command fails, and names it and the flag that takes it: --to-lsn. A bucket
+that does not answer is asked again for 15 minutes.
+
+With --only, PATH becomes a plain file with the content of one volume or file, or a directory with everything
+below one; `tonearm history URL --names` lists volumes and files. Only you can read what is made. NAME is that of a volume, or the path of a file: app.db or dir/app.db. If a volume and a file have
 the same name, NAME is the volume, and /NAME the file: with a leading slash it is always the path of a file.
 Symbolic links are not followed. It needs space for that content, and for a file of the file system also for
 the pages with names and attributes, in a temporary file beside PATH. It reads the commits up to three times,
@@ -212,7 +217,7 @@ pub struct Restore {
     /// The commit.
     #[command(flatten)]
     pub target: RestoreTarget,
-    /// Restore this volume or file alone, as a plain file at PATH; a path of a file may begin with a slash
+    /// Restore this volume, file or directory alone, at PATH; a path of a file may begin with a slash
     #[arg(long, value_name = "NAME", conflicts_with_all = ["layout", "log_size"])]
     pub only: Option<OsString>,
     /// Where the keys are.
