@@ -36,8 +36,13 @@ const MOVED_OBJECTS: u64 = 4;
 const STEP_BYTES: u64 = 1 << 20;
 /// How often a waiting archiver looks whether it is to end.
 const REST: Nanos = Nanos::from_millis(100);
-/// Longest pause before a request to the bucket is repeated. The first one is the interval.
+/// The first pause before a request to the bucket is repeated, if the interval is not shorter, and the longest one.
+const PAUSE_MIN: Nanos = Nanos::from_secs(1);
 const PAUSE_MAX: Nanos = Nanos::from_secs(10);
+/// For how long requests are repeated while the archiver is to end, in pauses of [`PAUSE_MIN`] at most.
+const ENDING_MAX: Nanos = Nanos::from_secs(30);
+/// For how long an archive that has not begun yet may be denied.
+const DENIED_MAX: Nanos = Nanos::from_secs(120);
 /// For how long the first base is read at the end.
 const LAST_BASE: Nanos = Nanos::from_secs(20);
 /// Bytes of commits behind a base from which on another one pays, if the base is smaller.
@@ -116,8 +121,12 @@ pub struct Archiver<'a> {
     range_bytes: u64,
     /// The stamp of the last base.
     base_made_ms: u64,
+    /// The archive has been taken over. So the place can be used, and what is refused from now on passes.
+    has_begun: bool,
     /// When the archiver first found that it is to end.
     ending_since: Option<Nanos>,
+    /// Pauses since then.
+    ending_pauses: Nanos,
     marks: Vec<MarkRequest>,
     merging: Merging,
     /// Memory of an object that was put.
@@ -154,7 +163,9 @@ impl<'a> Archiver<'a> {
             base_bytes: 0,
             range_bytes: 0,
             base_made_ms: 0,
+            has_begun: false,
             ending_since: None,
+            ending_pauses: Nanos(0),
             marks: Vec::new(),
             merging: Merging::default(),
             buffer: Vec::new(),
@@ -278,18 +289,33 @@ impl<'a> Archiver<'a> {
         Ok(())
     }
 
+    /// True when the archive has been taken over, so that an error of [`Archiver::run`] is none of its start.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
+    }
+
     /// Repeats a request until the bucket answers.
     async fn retry<T>(
         &mut self,
         request: impl AsyncFn(&dyn Bucket) -> Result<T, ArchiveError>,
     ) -> Result<T, ArchiveError> {
-        let mut pause = self.options.interval;
+        self.repeat(request, Self::may_pass).await
+    }
+
+    /// Repeats a request for as long as it `may_pass`, given the time for which it was tried.
+    async fn repeat<T>(
+        &mut self,
+        request: impl AsyncFn(&dyn Bucket) -> Result<T, ArchiveError>,
+        may_pass: impl Fn(&Self, &BucketError, Nanos) -> bool,
+    ) -> Result<T, ArchiveError> {
+        let mut pause = self.options.interval.min(PAUSE_MIN);
+        let mut waited = Nanos(0);
         loop {
             match request(self.bucket).await {
-                Err(ArchiveError::Bucket {
-                    error: BucketError::Transient(reason),
-                    ..
-                }) => self.pause(&mut pause, reason).await?,
+                Err(ArchiveError::Bucket { error, .. }) if may_pass(self, &error, waited) => {
+                    waited = Nanos(waited.0 + pause.0);
+                    self.pause(&mut pause, error.to_string()).await?;
+                }
                 ended => {
                     self.tell(ArchiveState::Running, None);
                     return ended;
@@ -298,13 +324,26 @@ impl<'a> Archiver<'a> {
         }
     }
 
+    /// True when the request is to be repeated, `waited` after it was made first.
+    fn may_pass(&self, error: &BucketError, waited: Nanos) -> bool {
+        match error {
+            BucketError::Transient(_) => true,
+            BucketError::Denied(_) => self.has_begun || waited < DENIED_MAX,
+            BucketError::Refused(_) => self.has_begun,
+        }
+    }
+
     /// Waits before a request is repeated. At the end of the archive, it is not repeated for ever.
     async fn pause(&mut self, pause: &mut Nanos, reason: String) -> Result<(), ArchiveError> {
-        if self.source.is_ending() && *pause >= PAUSE_MAX {
-            return Err(ArchiveError::Unfinished {
-                url: self.bucket.url(),
-                error: reason,
-            });
+        if self.source.is_ending() {
+            if self.ending_pauses >= ENDING_MAX {
+                return Err(ArchiveError::Unfinished {
+                    url: self.bucket.url(),
+                    error: reason,
+                });
+            }
+            *pause = (*pause).min(PAUSE_MIN);
+            self.ending_pauses = Nanos(self.ending_pauses.0 + pause.0);
         }
         self.tell(ArchiveState::Waiting, Some(reason));
         self.report().await?;
@@ -464,7 +503,8 @@ impl<'a> Archiver<'a> {
 
     async fn pace(&self, bytes: u64) {
         let rate = self.options.base_bytes_per_second;
-        if rate > 0 {
+        // At the end, time is short.
+        if rate > 0 && !self.source.is_ending() {
             let nanos = bytes as f64 * 1e9 / rate as f64;
             self.source.sleep(Nanos(nanos as u64)).await;
         }

@@ -54,10 +54,13 @@ pub trait Bucket {
 /// Why a bucket did not do what it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BucketError {
-    /// The same request may succeed later.
+    /// The same request may succeed later. Of a put it is not known whether the object is there.
     #[error("{0}")]
     Transient(String),
-    /// It will not, before somebody changes something.
+    /// It may succeed once keys, permissions or clocks have changed, which may happen without the archiver.
+    #[error("{0}")]
+    Denied(String),
+    /// This place cannot be used, for a reason that is proved. Of a place that could be used before, that passes, too.
     #[error("{0}")]
     Refused(String),
 }

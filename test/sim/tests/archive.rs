@@ -36,6 +36,8 @@ mod merging;
 mod moved;
 #[path = "archive/places.rs"]
 mod places;
+#[path = "archive/refusals.rs"]
+mod refusals;
 #[path = "archive/spilled.rs"]
 mod spilled;
 #[path = "archive/times.rs"]

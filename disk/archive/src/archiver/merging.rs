@@ -10,7 +10,7 @@
 use super::Archiver;
 use super::groups::{self, Group};
 use super::put::Placed;
-use crate::bucket::BucketError;
+use crate::bucket::{Bucket, BucketError};
 use crate::catalog::Catalog;
 use crate::chain::{self, MERGED, bucket_error, link_name, object_name};
 use crate::error::ArchiveError;
@@ -88,21 +88,21 @@ impl Archiver<'_> {
         }
         let stepped = self.merging_step().await;
         match stepped {
-            Ok(true) => return Ok(true),
+            Ok(true) => {
+                self.info.unmerged = None;
+                return Ok(true);
+            }
             Ok(false) => {}
             // Ranges may have been merged by a writer before this one, whose last request has just arrived.
             Err(ArchiveError::Missing { .. } | ArchiveError::Unlinked { .. })
             | Err(ArchiveError::Changing { .. }) => self.merging.forget(),
-            Err(
-                error @ (ArchiveError::Object { .. }
-                | ArchiveError::Bucket {
-                    error: BucketError::Refused(_),
-                    ..
-                }),
-            ) => {
+            // The keys may put objects, and neither read nor delete them. Commits do not wait for that.
+            Err(error @ (ArchiveError::Object { .. } | ArchiveError::Bucket { .. })) => {
                 self.merging.forget();
-                self.merging.stopped = Some(error.to_string());
                 self.info.unmerged = Some(error.to_string());
+                if matches!(error, ArchiveError::Object { .. }) {
+                    self.merging.stopped = Some(error.to_string());
+                }
             }
             Err(error) => return Err(error),
         }
@@ -137,9 +137,8 @@ impl Archiver<'_> {
             }
         }
         if !self.merging.unlisted.is_empty() {
-            let names = self
-                .retry(async |bucket| chain::names(bucket, MERGED).await)
-                .await?;
+            let names = self.ask(async |bucket| chain::names(bucket, MERGED).await);
+            let names = names.await?;
             let names: BTreeSet<String> = names.into_iter().collect();
             let unlisted = std::mem::take(&mut self.merging.unlisted).into_iter();
             let (listed, unlisted) = unlisted.partition(|it| names.contains(&object_name(it)));
@@ -194,7 +193,7 @@ impl Archiver<'_> {
         let may_be_too_large = merge.len() as u64 + range.raw_bytes > size_max as u64;
         let before = may_be_too_large.then(|| group.payload(&merge, taken));
         let object = PlannedObject::of_chain(range, Lsn(range.last));
-        let payload = self.retry(async |bucket| object.fetch(bucket).await);
+        let payload = self.ask(async |bucket| object.fetch(bucket).await);
         let added = match payload.await {
             Ok(payload) => merge.add(&payload).is_ok(),
             Err(ArchiveError::Object { .. }) => false,
@@ -262,7 +261,7 @@ impl Archiver<'_> {
         for _ in 0..DELETES.min(objects.len()) {
             let Some(object) = objects.pop() else { break };
             let name = object_name(&object);
-            self.retry(async |bucket| {
+            self.ask(async |bucket| {
                 let deleted = bucket.delete(&name).await;
                 deleted.map_err(|error| bucket_error(bucket, error))
             })
@@ -275,6 +274,16 @@ impl Archiver<'_> {
             self.merging.job = Some(Job::Delete(objects));
         }
         Ok(())
+    }
+
+    /// Repeats a request that only the merging needs until the bucket answers, also that it is denied.
+    async fn ask<T>(
+        &mut self,
+        request: impl AsyncFn(&dyn Bucket) -> Result<T, ArchiveError>,
+    ) -> Result<T, ArchiveError> {
+        let may_pass =
+            |_: &Self, error: &BucketError, _| matches!(error, BucketError::Transient(_));
+        self.repeat(request, may_pass).await
     }
 
     /// Fails when another opening has taken the place of this one.

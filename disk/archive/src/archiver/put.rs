@@ -8,7 +8,7 @@
 //! there has been deleted meanwhile. Objects are deleted in ascending order. So the object before it, which this writer
 //! has put, was deleted first: after each put the archiver looks whether that one is still there.
 
-use super::Archiver;
+use super::{Archiver, PAUSE_MIN};
 use crate::chain::{self, READS, bucket_error, link_name, object_error};
 use crate::error::ArchiveError;
 use crate::object::{self, Packer};
@@ -31,7 +31,7 @@ pub(super) enum Placed {
 impl Archiver<'_> {
     /// Puts an object. Returns when it is there, or another one is.
     pub(super) async fn put(&mut self, name: &str, object: &Bytes) -> Result<Placed, ArchiveError> {
-        let mut pause = self.options.interval;
+        let mut pause = self.options.interval.min(PAUSE_MIN);
         let placed = loop {
             if self.put_once(name, object).await? {
                 break Placed::Own;
@@ -116,7 +116,7 @@ impl Archiver<'_> {
     ) -> Result<u64, ArchiveError> {
         let (header, object) = packer.seal(self.bucket.keys(), header);
         let name = link_name(header.number);
-        let mut pause = self.options.interval;
+        let mut pause = self.options.interval.min(PAUSE_MIN);
         loop {
             if let Placed::Other(found) = self.put(&name, &object).await? {
                 return Err(self.displaced(&name, found).await);

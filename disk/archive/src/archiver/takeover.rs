@@ -35,6 +35,7 @@ impl Archiver<'_> {
         self.probe().await?;
         self.shape = self.source.shape().await?;
         while !self.take_over().await? {}
+        self.has_begun = true;
         match self.base_number {
             0 => self.begin_base(),
             number => {

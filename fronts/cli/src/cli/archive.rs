@@ -55,8 +55,9 @@ An archive is a copy of the store's history in a folder (file:///folder) or a bu
 From it `tonearm restore` makes the store again, in the state of any archived commit. It has only commits
 that are durable, so it never contains what a crash takes back. One archive is of one store.
 
-A bucket takes its keys from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and for other services
-than Amazon's AWS_ENDPOINT_URL (and AWS_ALLOW_HTTP=true for http://) of the server's environment.
+A bucket takes its keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from the profile AWS_PROFILE in
+~/.aws/credentials, besides AWS_REGION, and for other services than Amazon's AWS_ENDPOINT_URL (and
+AWS_ALLOW_HTTP=true for http://) of the server's environment. `reload` replaces them in a server that runs.
 
 With --archive-recipient changes and blocks are encrypted (age-encryption.org). The server needs no secret key.
 Whoever restores does: --identity FILE, as age-keygen makes it. Keep a copy of that file elsewhere.
@@ -65,6 +66,7 @@ Examples:
   tonearm serve disk.tonearm --archive file:///backup/disk     from the start
   tonearm archive start disk.tonearm s3://bucket/disk          or while it is served
   tonearm archive status disk.tonearm                          how far it is
+  tonearm archive reload disk.tonearm                          with other keys in the environment
   tonearm archive wait disk.tonearm                            until everything so far is archived
   tonearm archive stop disk.tonearm
   tonearm archive verify s3://bucket/disk                      reads all of it and checks every block")]
@@ -90,6 +92,12 @@ pub enum ArchiveAction {
     },
     /// Archive what is durable, and end
     Stop {
+        /// The store.
+        #[command(flatten)]
+        store: VolumeStore,
+    },
+    /// Let the server use the keys, region and endpoint of this command's environment (AWS_...), and read files with keys again
+    Reload {
         /// The store.
         #[command(flatten)]
         store: VolumeStore,
