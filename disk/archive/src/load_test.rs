@@ -168,6 +168,16 @@ fn names_of_others_are_left_out_and_told() {
 }
 
 #[test]
+fn commits_that_are_in_no_object_end_the_ranges() {
+    let bucket = archive(&mut |name, header, _| {
+        if *name == link_name(6) {
+            header.first += 1;
+        }
+    });
+    refused(&bucket, &["commits up to 18", "take it with --to-lsn 14"]);
+}
+
+#[test]
 fn objects_of_another_store_do_not_count() {
     let theirs = archive(&mut |_, header, _| header.store = [9; 16]);
     for number in [1, 5, 7, 8, 9] {
