@@ -14,7 +14,7 @@
 //! where there is none. A place with neither is refused.
 
 use crate::bucket::Making;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Advice, AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -39,6 +39,9 @@ const READERS: usize = 16;
 type Result<T> = std::result::Result<T, BucketError>;
 /// Gives a durable object its name, where there is none.
 type Publish = fn(&OwnedFd, &str, &str) -> std::result::Result<(), Errno>;
+
+/// Makes a file or folder durable.
+type MakeDurable = fn(BorrowedFd<'_>) -> std::result::Result<(), Errno>;
 
 /// The ways of [`Publish`] that are tried, each once the one before is not supported.
 const WAYS: [Publish; 2] = [
@@ -71,6 +74,7 @@ pub(crate) struct Folder {
     /// Part of the names of objects that are being written.
     writing: AtomicU64,
     ways: Vec<Publish>,
+    sync: MakeDurable,
 }
 
 /// What is known of the folder.
@@ -94,6 +98,7 @@ impl Folder {
             known: Mutex::default(),
             writing: AtomicU64::new(0),
             ways: WAYS.to_vec(),
+            sync: |file| rustix::fs::fsync(file),
         }
     }
 
@@ -180,7 +185,7 @@ impl Folder {
                 ));
             }
         }
-        let synced = open_folder(parent).and_then(|parent| rustix::fs::fsync(&parent));
+        let synced = open_folder(parent).and_then(|parent| (self.sync)(parent.as_fd()));
         synced.map_err(|error| failed(&parent.display().to_string(), error))
     }
 
@@ -293,17 +298,19 @@ impl Folder {
     pub(crate) fn put_new(&self, name: &str, object: &[u8], beat: &dyn Fn()) -> Result<bool> {
         let root = self.root()?;
         let wrong = |error| failed(name, error);
+        let folder = make_folders(&root, name, self.sync).map_err(wrong)?;
         if is_object(&root, name).map_err(wrong)? {
+            // The put that has made it may have failed since, when its name was to be durable.
+            (self.sync)(folder.as_fd()).map_err(wrong)?;
             self.take_note()?;
             return Ok(false);
         }
-        let folder = make_folders(&root, name).map_err(wrong)?;
         let number = self.writing.fetch_add(1, Ordering::Relaxed);
         let partial = format!("{name}#{}-{number}", std::process::id());
         let put = self.write(&root, &partial, object, beat).and_then(|()| {
             beat();
             let put = self.publish(&root, &partial, name)?;
-            rustix::fs::fsync(&folder).map_err(wrong)?;
+            (self.sync)(folder.as_fd()).map_err(wrong)?;
             Ok(put)
         });
         match put {
@@ -325,7 +332,7 @@ impl Folder {
             file.write_all(part).map_err(|error| wrong(errno(&error)))?;
             beat();
         }
-        file.sync_all().map_err(|error| wrong(errno(&error)))?;
+        (self.sync)(file.as_fd()).map_err(wrong)?;
         // Nobody reads a new object soon, so the host can use the memory for something else. The kernel also writes the next
         // object faster into pages that it has just used.
         let _ = rustix::fs::fadvise(&file, 0, None, Advice::DontNeed);
@@ -512,13 +519,17 @@ fn open_object(root: &OwnedFd, name: &str) -> Result<Option<(File, u64)>> {
 }
 
 /// Makes the folders in `name` below `root` durably. Returns the last one.
-fn make_folders(root: &OwnedFd, name: &str) -> std::result::Result<OwnedFd, Errno> {
+fn make_folders(
+    root: &OwnedFd,
+    name: &str,
+    sync: MakeDurable,
+) -> std::result::Result<OwnedFd, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let mut folder = rustix::io::fcntl_dupfd_cloexec(root.as_fd(), 0)?;
     let parts: Vec<&str> = name.split('/').collect();
     for part in &parts[..parts.len() - 1] {
         match rustix::fs::mkdirat(&folder, *part, Mode::RWXU) {
-            Ok(()) => rustix::fs::fsync(&folder)?,
+            Ok(()) => sync(folder.as_fd())?,
             Err(Errno::EXIST) => {}
             Err(error) => return Err(error),
         }

@@ -303,3 +303,37 @@ fn permissions_may_change() {
         "is no folder",
     );
 }
+
+thread_local! {
+    /// What was made durable on this thread.
+    static SYNCED: std::cell::RefCell<Vec<String>> = const { std::cell::RefCell::new(Vec::new()) };
+}
+
+/// A power cut of the machine with the folder takes back nothing that is called archived. No test can cut that power, so this one
+/// looks at what is synced.
+#[test]
+fn an_object_its_name_and_its_folders_are_synced() {
+    let place = Place::new();
+    let mut folder = place.folder("a", Making::Always);
+    folder.sync = |file| {
+        use std::os::fd::AsRawFd;
+        let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();
+        let name = path.file_name().unwrap().to_str().unwrap().to_string();
+        SYNCED.with_borrow_mut(|synced| synced.push(name));
+        Ok(())
+    };
+    let synced = || SYNCED.with_borrow_mut(std::mem::take);
+    let top = place.0.file_name().unwrap().to_str().unwrap().to_string();
+    let partial = |name: &str, number: u32| format!("{name}#{}-{number}", std::process::id());
+    put(&folder, "base/1/2", b"part").unwrap();
+    // The folder, the folders in it, the content, and the name of the object.
+    assert_eq!(synced(), [&top, "a", "base", &partial("2", 0), "1"]);
+    put(&folder, "base/1/3", b"part").unwrap();
+    assert_eq!(synced(), [&partial("3", 1), "1"]);
+    assert_eq!(put(&folder, "base/1/3", b"part"), Ok(false));
+    assert_eq!(synced(), ["1"]);
+    // What cannot be synced is not called put.
+    folder.sync = |_| Err(Errno::IO);
+    assert!(put(&folder, "base/1/4", b"part").is_err());
+    assert_eq!(get(&folder, "base/1/4"), None);
+}
