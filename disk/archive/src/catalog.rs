@@ -1,7 +1,7 @@
 //! What an archive has.
 
 use crate::bucket::Bucket;
-use crate::chain::{bucket_error, link_number, mark_name, object_error, object_name};
+use crate::chain::{link_number, mark_name, object_error};
 use crate::error::ArchiveError;
 use crate::load::Unread;
 use crate::plan::PlannedObject;
