@@ -270,7 +270,6 @@ fn the_end_tries_for_thirty_seconds() {
 fn commits_do_not_wait_for_the_merging_of_others() {
     let options = ArchiverOptions {
         interval: Nanos::from_millis(100),
-        object_bytes: 1,
         keep_every_commit_ms: 1000,
         levels: [100, 2000, 4000].map(|span_ms| MergeLevel {
             after_ms: 0,
@@ -291,6 +290,6 @@ fn commits_do_not_wait_for_the_merging_of_others() {
         *scene.but_puts.borrow_mut() = None;
         scene.sleep(60).await;
         assert_eq!(info().unmerged, None);
-        assert!(info().merged > 10, "{:?}", info());
+        assert!(info().merged > 0, "{:?}", info());
     });
 }
