@@ -7,22 +7,28 @@
 //! If the log has overtaken the archiver, commits are missing in the archive. Then it goes on behind them and makes a new
 //! base.
 
+mod ages;
+mod exact;
 mod groups;
 mod merging;
+mod put;
+mod retention;
+mod takeover;
 
+use self::ages::Ages;
+use self::exact::Exact;
 use self::groups::LEVELS;
 pub use self::groups::MergeLevel;
 use self::merging::Merging;
+use self::put::Placed;
 use crate::bucket::{Bucket, BucketError};
-use crate::catalog::Catalog;
-use crate::chain::{self, FOLDER_BITS, PROBE, bucket_error, link_name, mark_name, part_name};
+use crate::chain::{FOLDER_BITS, mark_name, part_name};
 use crate::error::ArchiveError;
-use crate::object::{self, Packer};
+use crate::object::Packer;
 use crate::source::{Found, MarkRequest, Portion, Sought, Source, StoreShape};
-use bytes::Bytes;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_engine::{ArchiveInfo, ArchiveState};
-use tonearm_format::{ArchiveBase, ArchiveHeader, ArchiveKind, ArchiveOpening, ArchivePart, Uuid};
+use tonearm_format::{ArchiveBase, ArchiveHeader, ArchiveKind, ArchivePart, Uuid};
 
 /// The content of moved blocks of one commit may have this many times the bytes of an object.
 const MOVED_OBJECTS: u64 = 4;
@@ -30,10 +36,15 @@ const MOVED_OBJECTS: u64 = 4;
 const STEP_BYTES: u64 = 1 << 20;
 /// How often a waiting archiver looks whether it is to end.
 const REST: Nanos = Nanos::from_millis(100);
-/// Longest pause before a request to the bucket is repeated. The first one is the interval.
+/// The first pause before a request to the bucket is repeated, if the interval is not shorter, and the longest one.
+const PAUSE_MIN: Nanos = Nanos::from_secs(1);
 const PAUSE_MAX: Nanos = Nanos::from_secs(10);
-/// For how long the first base is read at the end, in milliseconds.
-const LAST_BASE_MS: u64 = 20_000;
+/// For how long requests are repeated while the archiver is to end, in pauses of [`PAUSE_MIN`] at most.
+const ENDING_MAX: Nanos = Nanos::from_secs(30);
+/// For how long an archive that has not begun yet may be denied.
+const DENIED_MAX: Nanos = Nanos::from_secs(120);
+/// For how long the first base is read at the end.
+const LAST_BASE: Nanos = Nanos::from_secs(20);
 /// Bytes of commits behind a base from which on another one pays, if the base is smaller.
 const BASE_BYTES_MIN: u64 = 64 << 20;
 
@@ -94,19 +105,28 @@ pub struct Archiver<'a> {
     /// Number and checksum of the last object of the chain.
     number: u64,
     crc: u32,
-    /// Digest of the last archived commit; 0 when none is known.
+    /// Digest of the history up to the last archived commit; 0 when none is known.
     digest: u32,
     /// Number of the last complete base; 0 when the store cannot be restored yet.
     base_number: u64,
+    /// The first commit to which the store can be restored from that base, or from an earlier one that the same commits follow.
+    restorable_from: Lsn,
+    exact: Exact,
+    ages: Ages,
     info: ArchiveInfo,
     base: Option<BaseUnderWay>,
     bases_made: u64,
     /// Bytes of the last base, and of the ranges since.
     base_bytes: u64,
     range_bytes: u64,
+    /// The stamp of the last base.
     base_made_ms: u64,
+    /// The archive has been taken over. So the place can be used, and what is refused from now on passes.
+    has_begun: bool,
     /// When the archiver first found that it is to end.
-    ending_since_ms: Option<u64>,
+    ending_since: Option<Nanos>,
+    /// Pauses since then.
+    ending_pauses: Nanos,
     marks: Vec<MarkRequest>,
     merging: Merging,
     /// Memory of an object that was put.
@@ -131,6 +151,9 @@ impl<'a> Archiver<'a> {
             crc: 0,
             digest: 0,
             base_number: 0,
+            restorable_from: Lsn(0),
+            exact: Exact::default(),
+            ages: Ages::default(),
             info: ArchiveInfo {
                 url: bucket.url(),
                 ..ArchiveInfo::default()
@@ -140,7 +163,9 @@ impl<'a> Archiver<'a> {
             base_bytes: 0,
             range_bytes: 0,
             base_made_ms: 0,
-            ending_since_ms: None,
+            has_begun: false,
+            ending_since: None,
+            ending_pauses: Nanos(0),
             marks: Vec::new(),
             merging: Merging::default(),
             buffer: Vec::new(),
@@ -148,7 +173,7 @@ impl<'a> Archiver<'a> {
     }
 
     /// Archives until the source ends, and then what is durable. Without a base nothing of that could be restored, so the first
-    /// base is completed, too, if that takes no longer than [`LAST_BASE_MS`].
+    /// base is completed, too, if that takes no longer than [`LAST_BASE`].
     ///
     /// # Errors
     /// When the archive cannot be continued: another opening has taken over, it belongs to another store, the bucket
@@ -203,9 +228,9 @@ impl<'a> Archiver<'a> {
 
     /// True when the archiver was to end long ago.
     fn is_late(&mut self) -> bool {
-        let now = self.source.unix_ms();
-        let since = *self.ending_since_ms.get_or_insert(now);
-        now.saturating_sub(since) > LAST_BASE_MS
+        let now = self.source.now();
+        let since = *self.ending_since.get_or_insert(now);
+        now.since(since) > LAST_BASE
     }
 
     /// Waits for the interval, or less when the log is written so fast that it could overtake the archiver. Ranges are merged
@@ -232,6 +257,18 @@ impl<'a> Archiver<'a> {
         base.is_some_and(|base| base.complete_at.is_none())
     }
 
+    /// Notes when the clock is set. Nothing depends on it here, but times of states do.
+    fn look_at_clock(&mut self) {
+        let (now, unix_ms) = (self.source.now(), self.source.unix_ms());
+        if let Some(by_ms) = self.ages.jump(now, unix_ms) {
+            let way = if by_ms > 0 { "ahead" } else { "back" };
+            self.info.clock = Some(format!(
+                "the clock of the machine was set {way} by {} s; ages of objects do not follow it, but the times of states do",
+                by_ms.unsigned_abs() / 1000
+            ));
+        }
+    }
+
     fn tell(&mut self, state: ArchiveState, why: Option<String>) {
         (self.info.state, self.info.why) = (state, why);
     }
@@ -240,13 +277,21 @@ impl<'a> Archiver<'a> {
         let base = self.base.as_ref();
         let percent = |base: &BaseUnderWay| 100 * base.next_block / self.shape.size_blocks.max(1);
         self.info.base_percent = base.map(percent);
-        self.info.restorable = self.base_number > 0;
+        // What is archived need not be a state that can be had.
+        let last = self.exact.last(self.archived);
+        self.info.restorable = self.base_number > 0 && last >= self.restorable_from;
         if self.info.restorable {
-            self.info.archived_lsn = self.archived.0;
+            self.info.archived_lsn = last.0;
         }
+        self.look_at_clock();
         let marks = self.source.report(self.info.clone()).await?;
         self.marks.extend(marks);
         Ok(())
+    }
+
+    /// True when the archive has been taken over, so that an error of [`Archiver::run`] is none of its start.
+    pub fn has_begun(&self) -> bool {
+        self.has_begun
     }
 
     /// Repeats a request until the bucket answers.
@@ -254,13 +299,23 @@ impl<'a> Archiver<'a> {
         &mut self,
         request: impl AsyncFn(&dyn Bucket) -> Result<T, ArchiveError>,
     ) -> Result<T, ArchiveError> {
-        let mut pause = self.options.interval;
+        self.repeat(request, Self::may_pass).await
+    }
+
+    /// Repeats a request for as long as it `may_pass`, given the time for which it was tried.
+    async fn repeat<T>(
+        &mut self,
+        request: impl AsyncFn(&dyn Bucket) -> Result<T, ArchiveError>,
+        may_pass: impl Fn(&Self, &BucketError, Nanos) -> bool,
+    ) -> Result<T, ArchiveError> {
+        let mut pause = self.options.interval.min(PAUSE_MIN);
+        let mut waited = Nanos(0);
         loop {
             match request(self.bucket).await {
-                Err(ArchiveError::Bucket {
-                    error: BucketError::Transient(reason),
-                    ..
-                }) => self.pause(&mut pause, reason).await?,
+                Err(ArchiveError::Bucket { error, .. }) if may_pass(self, &error, waited) => {
+                    waited = Nanos(waited.0 + pause.0);
+                    self.pause(&mut pause, error.to_string()).await?;
+                }
                 ended => {
                     self.tell(ArchiveState::Running, None);
                     return ended;
@@ -269,13 +324,26 @@ impl<'a> Archiver<'a> {
         }
     }
 
+    /// True when the request is to be repeated, `waited` after it was made first.
+    fn may_pass(&self, error: &BucketError, waited: Nanos) -> bool {
+        match error {
+            BucketError::Transient(_) => true,
+            BucketError::Denied(_) => self.has_begun || waited < DENIED_MAX,
+            BucketError::Refused(_) => self.has_begun,
+        }
+    }
+
     /// Waits before a request is repeated. At the end of the archive, it is not repeated for ever.
     async fn pause(&mut self, pause: &mut Nanos, reason: String) -> Result<(), ArchiveError> {
-        if self.source.is_ending() && *pause >= PAUSE_MAX {
-            return Err(ArchiveError::Unfinished {
-                url: self.bucket.url(),
-                error: reason,
-            });
+        if self.source.is_ending() {
+            if self.ending_pauses >= ENDING_MAX {
+                return Err(ArchiveError::Unfinished {
+                    url: self.bucket.url(),
+                    error: reason,
+                });
+            }
+            *pause = (*pause).min(PAUSE_MIN);
+            self.ending_pauses = Nanos(self.ending_pauses.0 + pause.0);
         }
         self.tell(ArchiveState::Waiting, Some(reason));
         self.report().await?;
@@ -284,96 +352,14 @@ impl<'a> Archiver<'a> {
         Ok(())
     }
 
-    async fn get(&mut self, name: &str) -> Result<Option<Vec<u8>>, ArchiveError> {
-        self.retry(async |bucket| {
-            let object = bucket.get(name).await;
-            object.map_err(|error| bucket_error(bucket, error))
-        })
-        .await
-    }
-
-    /// Tries whether the place refuses a second object of one name. Without that, two servers could write one chain.
-    async fn probe(&mut self) -> Result<(), ArchiveError> {
-        let probe = Bytes::from_static(b"tonearm\n");
-        if self.put(PROBE, probe.clone()).await? && self.put(PROBE, probe).await? {
-            return Err(ArchiveError::Unconditional {
-                url: self.bucket.url(),
-            });
-        }
-        Ok(())
-    }
-
-    /// Takes the chain over: finds out that it is this store's, then puts an object behind its end.
-    async fn open(&mut self) -> Result<(), ArchiveError> {
-        self.probe().await?;
-        self.shape = self.source.shape().await?;
-        while !self.take_over().await? {}
-        match self.base_number {
-            0 => self.begin_base(),
-            number => {
-                // The ranges since then are not counted: their number may be large.
-                let link = self.get(&link_name(number)).await?;
-                let header = link.and_then(|link| ArchiveHeader::decode(&link).ok());
-                self.base_made_ms = header.map_or(0, |header| header.unix_ms);
-            }
-        }
-        self.report().await
-    }
-
-    /// False when another one was faster: its object is the end of the chain now.
-    async fn take_over(&mut self) -> Result<bool, ArchiveError> {
-        let links = self.retry(async |bucket| chain::links(bucket).await);
-        let (_, end) = links.await?;
-        let after = end.map(|end| (end.archived(), end.digest));
-        if let Some(end) = &end {
-            if end.store != self.shape.store {
-                return Err(ArchiveError::OtherStore {
-                    url: self.bucket.url(),
-                    found: hex(&end.store),
-                    own: hex(&self.shape.store),
-                });
-            }
-            (self.number, self.crc, self.epoch) = (end.number, end.crc(), end.epoch);
-            (self.archived, self.digest) = (end.archived(), end.digest);
-            self.base_number = end.base;
-        }
-        self.epoch += 1;
-        match self.source.seek(after).await? {
-            Sought::Behind(lsn, digest) => (self.archived, self.digest) = (lsn, digest),
-            Sought::Lost => self.skip().await?,
-            Sought::Differs => {
-                return Err(ArchiveError::Diverged {
-                    url: self.bucket.url(),
-                    lsn: self.archived,
-                });
-            }
-            Sought::Ahead(own) => {
-                return Err(ArchiveError::Behind {
-                    url: self.bucket.url(),
-                    archived: self.archived,
-                    own,
-                });
-            }
-        }
-        let opening = ArchiveOpening {
-            block_size: self.shape.block_size,
-            size_blocks: self.shape.size_blocks,
-            who: self.options.who.clone(),
-        };
-        let header = self.header(ArchiveKind::Opening, self.archived.0, self.archived.0);
-        match self.put_link(header, Packer::of(&opening.encode())).await {
-            Err(ArchiveError::Fenced { .. }) => Ok(false),
-            other => other.map(|_| true),
-        }
-    }
-
     /// Goes on behind what the log does not have any more.
     async fn skip(&mut self) -> Result<(), ArchiveError> {
-        match self.source.seek(None).await? {
+        match self.source.seek(Vec::new()).await? {
             Sought::Behind(lsn, digest) => {
                 self.info.gaps += u64::from(self.number > 0);
                 (self.archived, self.digest) = (lsn, digest);
                 self.base_number = 0;
+                self.exact.clear();
                 Ok(())
             }
             _ => Err(ArchiveError::Log {
@@ -424,7 +410,11 @@ impl<'a> Archiver<'a> {
             header.unix_ms = range.unix_ms;
             header.spares_table = range.spares_table;
             if let Some((from, until)) = range.inexact {
+                self.exact.note(from, until);
                 (header.inexact_from, header.exact_from) = (from.0, until.0);
+            } else if let Some(until) = self.exact.pending(range.first) {
+                // An earlier range says that as well. The next opening looks only at the last one.
+                (header.inexact_from, header.exact_from) = (first, until.0);
             }
             let stored = self.put_link(header, packer).await?;
             self.archived = range.last;
@@ -465,66 +455,6 @@ impl<'a> Archiver<'a> {
         Packer::new(std::mem::take(&mut self.buffer))
     }
 
-    /// Puts the next object of the chain. Returns its bytes.
-    async fn put_link(
-        &mut self,
-        header: ArchiveHeader,
-        packer: Packer,
-    ) -> Result<u64, ArchiveError> {
-        let (header, object) = packer.seal(self.bucket.keys(), header);
-        let name = link_name(header.number);
-        let bytes = object.len() as u64;
-        if !self.put(&name, object).await? && !self.is_own(&name, &header).await? {
-            return Err(self.fenced(&name).await);
-        }
-        (self.number, self.crc) = (header.number, header.crc());
-        self.merging.note(&header);
-        self.info.raw_bytes += header.raw_bytes;
-        Ok(bytes)
-    }
-
-    /// Puts an object; false when there is one.
-    async fn put(&mut self, name: &str, object: Bytes) -> Result<bool, ArchiveError> {
-        let bytes = object.len() as u64;
-        let done = self
-            .retry(async |bucket| {
-                let put = bucket.put_new(name, object.clone()).await;
-                put.map_err(|error| bucket_error(bucket, error))
-            })
-            .await?;
-        self.info.objects += 1;
-        self.info.stored_bytes += bytes;
-        if let Ok(own) = object.try_into_mut()
-            && own.capacity() > self.buffer.capacity()
-        {
-            self.buffer = own.into();
-        }
-        Ok(done)
-    }
-
-    /// True when the object there is the one with `header`: a put whose answer was lost has been repeated.
-    async fn is_own(&mut self, name: &str, header: &ArchiveHeader) -> Result<bool, ArchiveError> {
-        let object = self.get(name).await?;
-        let found = object.and_then(|object| ArchiveHeader::decode(&object).ok());
-        Ok(found.as_ref() == Some(header))
-    }
-
-    async fn fenced(&mut self, name: &str) -> ArchiveError {
-        let object = self.get(name).await.ok().flatten();
-        let opened = object.and_then(|object| {
-            let (header, stored) = object::check(&object).ok()?;
-            Some((header, object::unpack(&header, stored).ok()?))
-        });
-        let who = opened.and_then(|(header, payload)| match header.kind {
-            ArchiveKind::Opening => ArchiveOpening::decode(&payload).ok(),
-            _ => None,
-        });
-        ArchiveError::Fenced {
-            url: self.bucket.url(),
-            who: who.map_or("unknown".into(), |opening| opening.who),
-        }
-    }
-
     /// Reads one part of the base, or completes it.
     async fn step_base(&mut self) -> Result<(), ArchiveError> {
         let Some(base) = &self.base else {
@@ -552,8 +482,12 @@ impl<'a> Archiver<'a> {
         (header.number, header.previous_crc, header.digest) = (part, 0, 0);
         let (header, object) = packer.seal(self.bucket.keys(), header);
         let bytes = object.len() as u64;
-        // Nobody else makes parts of a base of this opening of the archive.
-        self.put(&part_name(folder, part), object).await?;
+        if let Placed::Other(_) = self.put(&part_name(folder, part), &object).await? {
+            // An object that an earlier archive of this address has left. The next folder is another one.
+            self.begin_base();
+            return Ok(());
+        }
+        self.recycle(object);
         self.info.raw_bytes += header.raw_bytes;
         if let Some(base) = &mut self.base {
             base.parts.push(ArchivePart {
@@ -569,7 +503,8 @@ impl<'a> Archiver<'a> {
 
     async fn pace(&self, bytes: u64) {
         let rate = self.options.base_bytes_per_second;
-        if rate > 0 {
+        // At the end, time is short.
+        if rate > 0 && !self.source.is_ending() {
             let nanos = bytes as f64 * 1e9 / rate as f64;
             self.source.sleep(Nanos(nanos as u64)).await;
         }
@@ -578,7 +513,8 @@ impl<'a> Archiver<'a> {
     /// Another base pays once the commits behind the last one are larger than it is, or when it is what old objects are kept
     /// for.
     fn wants_base(&self) -> bool {
-        let age = self.source.unix_ms().saturating_sub(self.base_made_ms);
+        let (number, now) = (self.base_number, self.source.now());
+        let age = self.ages.of(number, self.base_made_ms, now);
         let is_old = self.options.keep_ms > 0 && age > self.options.keep_ms / 2;
         self.range_bytes > self.base_bytes.max(BASE_BYTES_MIN) || is_old && self.range_bytes > 0
     }
@@ -593,29 +529,24 @@ impl<'a> Archiver<'a> {
             folder: base.folder,
             parts: base.parts,
         };
-        // From here on, and in this object itself, headers name it.
-        self.base_number = self.number + 1;
+        let kept = self.kept(base.folder).await;
         let mut header = self.header(ArchiveKind::Base, base.from.0, at.0);
         header.exact_from = self.archived.0;
+        // In this object itself, and from here on, headers name it. Nothing can be restored before it is there.
+        header.base = header.number;
+        header.inexact_from = kept.as_ref().map_or(0, |kept| kept.first);
         self.put_link(header, Packer::of(&payload.encode())).await?;
+        if self.base_number == 0 {
+            self.restorable_from = at;
+        }
+        self.base_number = self.number;
         (self.base_bytes, self.range_bytes) = (base.bytes, 0);
         self.base_made_ms = self.source.unix_ms();
-        // What cannot be deleted now is deleted behind the next base.
-        let _ = self.forget().await;
-        self.merging.forget();
-        Ok(())
-    }
-
-    /// Deletes what is older than is kept, and parts of bases that were never completed.
-    async fn forget(&self) -> Result<(), ArchiveError> {
-        let keep = (self.options.keep_ms > 0).then_some(self.options.keep_ms);
-        let before = keep.map(|keep| self.source.unix_ms().saturating_sub(keep));
-        let mut catalog = Catalog::load(self.bucket).await?;
-        catalog.objects.extend(self.merging.unlisted());
-        for name in catalog.forgotten(self.bucket, before, self.epoch).await? {
-            let deleted = self.bucket.delete(&name).await;
-            deleted.map_err(|error| bucket_error(self.bucket, error))?;
+        if let Some(kept) = kept {
+            // What cannot be deleted now is deleted after the next base.
+            let _ = self.forget(kept).await;
         }
+        self.merging.forget();
         Ok(())
     }
 
@@ -635,6 +566,16 @@ impl<'a> Archiver<'a> {
             .position(|mark| is_ready(mark, self.archived))
         {
             let mark = &self.marks[at];
+            if mark.lsn < self.restorable_from || !self.exact.has(mark.lsn) {
+                let mark = self.marks.swap_remove(at);
+                let text = format!(
+                    "the state of commit {} cannot be had from the archive: later commits had changed its blocks when it was \
+                     archived; set the mark again",
+                    mark.lsn
+                );
+                let _ = mark.done.send(Err(text));
+                continue;
+            }
             let mut header = self.header(ArchiveKind::Mark, mark.lsn.0, mark.lsn.0);
             header.exact_from = self.archived.0;
             // First in the chain. There it ends what may be merged, also when names are not listed yet.
@@ -642,9 +583,9 @@ impl<'a> Archiver<'a> {
             let mark = self.marks.swap_remove(at);
             (header.exact_from, header.base) = (0, 0);
             (header.number, header.previous_crc, header.digest) = (0, 0, 0);
-            let (header, object) = Packer::of(&[]).seal(self.bucket.keys(), header);
+            let (_, object) = Packer::of(&[]).seal(self.bucket.keys(), header);
             let name = mark_name(&mark.name);
-            let done = self.put(&name, object).await? || self.is_own(&name, &header).await?;
+            let done = matches!(self.put(&name, &object).await?, Placed::Own);
             let taken = ArchiveError::MarkExists {
                 url: self.bucket.url(),
                 name: mark.name,

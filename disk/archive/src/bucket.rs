@@ -6,8 +6,8 @@ use tonearm_rt::Boxed;
 
 /// A folder or a bucket, as far as an archive needs it. Names are relative, with `/` between their parts.
 pub trait Bucket {
-    /// Puts an object where there is none, whole or not at all; false when there is one. Of several such puts of one name
-    /// exactly one succeeds.
+    /// Puts an object where there is none, whole or not at all; false when the place answers that there is one. Of several such
+    /// puts of one name at most one succeeds. The answer that there is one may be wrong: the caller looks.
     ///
     /// # Errors
     /// When the object may or may not be there; the caller puts it again.
@@ -54,10 +54,13 @@ pub trait Bucket {
 /// Why a bucket did not do what it was asked for.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BucketError {
-    /// The same request may succeed later.
+    /// The same request may succeed later. Of a put it is not known whether the object is there.
     #[error("{0}")]
     Transient(String),
-    /// It will not, before somebody changes something.
+    /// It may succeed once keys, permissions or clocks have changed, which may happen without the archiver.
+    #[error("{0}")]
+    Denied(String),
+    /// This place cannot be used, for a reason that is proved. Of a place that could be used before, that passes, too.
     #[error("{0}")]
     Refused(String),
 }

@@ -1,22 +1,15 @@
 //! What an archive has.
 
 use crate::bucket::Bucket;
-use crate::chain::{
-    self, BASES, FOLDER_BITS, LAST_LINKS, MARKS, MERGED, READS, bucket_error, folder_of, link_name,
-    object_error, object_name,
-};
+use crate::chain::{link_number, mark_name, object_error};
 use crate::error::ArchiveError;
+use crate::load::Unread;
 use crate::plan::PlannedObject;
 use crate::source::StoreShape;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use tonearm_base::Lsn;
-use tonearm_format::{
-    ARCHIVE_HEADER_BYTES, ArchiveBase, ArchiveHeader, ArchiveKind, ArchiveOpening,
-};
-
-/// Headers that are read at once.
-const HEADS: usize = 256;
+use tonearm_format::{ArchiveBase, ArchiveHeader, ArchiveKind, ArchiveOpening, Uuid};
 
 /// The objects of an archive, as far as their headers tell.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,10 +19,15 @@ pub struct Catalog {
     /// Headers of the chain's objects by number, each number once: where objects are deleted because a merged one stands for
     /// them, its header is at the first of their numbers.
     pub links: BTreeMap<u64, ArchiveHeader>,
-    /// Numbers between the first and the last object at which there is none, and for which no other one stands.
-    pub missing: Vec<u64>,
-    /// Numbers of objects that do not name the one before them, or have another number in their header.
+    /// Numbers between the first and the last object at which there is none that can be used, and for which no other one
+    /// stands: the first and the last number of each hole.
+    pub missing: Vec<(u64, u64)>,
+    /// Numbers of objects that do not name the one before them, are of another store, or have another number in their header.
     pub unlinked: Vec<u64>,
+    /// Objects that the list has, and that cannot be used.
+    pub unread: Vec<Unread>,
+    /// Names that are none of an object.
+    pub strays: Vec<String>,
     /// Marks: name and header.
     pub marks: Vec<(String, ArchiveHeader)>,
     /// Headers of all objects of the chain, and of all merged ones.
@@ -43,6 +41,10 @@ pub struct Restorable {
     pub first: Lsn,
     /// Last commit.
     pub last: Lsn,
+    /// The last commit of which there are changes. States between `last` and this one cannot be had.
+    pub changed: Lsn,
+    /// Milliseconds since 1970 at which the first one can be had at the latest.
+    pub first_unix_ms: u64,
     /// Milliseconds since 1970 at which the last one was durable.
     pub unix_ms: u64,
     /// Number of the base.
@@ -50,65 +52,19 @@ pub struct Restorable {
 }
 
 impl Catalog {
-    /// Reads what `bucket` has.
-    ///
-    /// # Errors
-    /// When the bucket fails, there is no archive, or a header is damaged.
-    pub async fn load(bucket: &dyn Bucket) -> Result<Self, ArchiveError> {
-        let url = bucket.url();
-        for _ in 0..READS {
-            let Some((objects, misplaced)) = Self::load_objects(bucket).await? else {
-                continue;
-            };
-            if objects.is_empty() && misplaced.is_empty() {
-                return Err(ArchiveError::Empty { url });
-            }
-            let marks = Self::load_marks(bucket).await?;
-            let mut catalog = Self::of(url, objects, marks);
-            // Those at the end of the chain leave no hole.
-            catalog.unlinked.extend(misplaced);
-            catalog.unlinked.sort_unstable();
-            return Ok(catalog);
-        }
-        Err(ArchiveError::Changing { url })
-    }
-
-    /// The headers of all objects of the chain and all merged ones, and the numbers at which there is an object of another
-    /// number. `None` when a merged one has been merged again meanwhile.
-    async fn load_objects(
-        bucket: &dyn Bucket,
-    ) -> Result<Option<(Vec<ArchiveHeader>, Vec<u64>)>, ArchiveError> {
-        let (numbers, _) = chain::links(bucket).await?;
-        let (mut objects, mut misplaced) = (Vec::new(), Vec::new());
-        for numbers in numbers.chunks(HEADS) {
-            let names: Vec<String> = numbers.iter().map(|number| link_name(*number)).collect();
-            let headers = chain::heads(bucket, &names).await?;
-            for (number, header) in numbers.iter().zip(headers) {
-                let Some(header) = header else { continue };
-                match with_name(&link_name(*number), header) {
-                    Some(header) => objects.push(header),
-                    None => misplaced.push(*number),
-                }
-            }
-        }
-        // Only now: what stands for an object that was not there any more had been put before, and is in this list.
-        for names in chain::names(bucket, MERGED).await?.chunks(HEADS) {
-            let headers = chain::heads(bucket, names).await?;
-            let Some(headers) = headers.into_iter().collect::<Option<Vec<_>>>() else {
-                return Ok(None);
-            };
-            let found = names.iter().zip(headers);
-            objects.extend(found.filter_map(|(name, header)| with_name(name, header)));
-        }
-        Ok(Some((objects, misplaced)))
-    }
-
     /// The catalog of these objects.
     pub(crate) fn of(
         url: String,
         objects: Vec<ArchiveHeader>,
         marks: Vec<(String, ArchiveHeader)>,
     ) -> Self {
+        let store = store_of(&objects);
+        let (objects, foreign): (Vec<_>, Vec<_>) = objects
+            .into_iter()
+            .partition(|object| Some(object.store) == store);
+        let (marks, strays): (Vec<_>, Vec<_>) = marks
+            .into_iter()
+            .partition(|(_, mark)| Some(mark.store) == store);
         let merged = |object: &&ArchiveHeader| object.kind == ArchiveKind::Merged;
         let own = objects.iter().filter(|object| !merged(object));
         let mut links: BTreeMap<u64, ArchiveHeader> =
@@ -134,28 +90,118 @@ impl Catalog {
             }
         }
         let (mut missing, mut unlinked) = (Vec::new(), Vec::new());
-        let store = links.values().next_back().map(|link| link.store);
         let mut before: Option<&ArchiveHeader> = None;
         for (at, link) in &links {
-            let next = before.map_or(*at, |before| before.number + 1);
-            missing.extend(next..*at);
-            let follows =
-                before.is_none_or(|before| next != *at || before.end_crc() == link.previous_crc);
-            if !follows || Some(link.store) != store {
-                unlinked.push(*at);
+            if let Some(before) = before {
+                if before.number + 1 < *at {
+                    missing.push((before.number + 1, at - 1));
+                }
+                if !joins(before, link) {
+                    unlinked.push(*at);
+                }
             }
             before = before
                 .filter(|before| before.number > link.number)
                 .or(Some(link));
         }
+        unlinked.extend(foreign.iter().map(|object| object.numbers().0));
+        unlinked.sort_unstable();
         Self {
             url,
             missing,
             unlinked,
+            unread: Vec::new(),
+            strays: strays.iter().map(|(name, _)| mark_name(name)).collect(),
             links,
             marks,
             objects,
         }
+    }
+
+    /// Notes objects that cannot be used, and names that are none of an object.
+    pub(crate) fn note_unusable(
+        &mut self,
+        misplaced: Vec<u64>,
+        unread: Vec<Unread>,
+        strays: Vec<String>,
+    ) {
+        self.unlinked.extend(misplaced);
+        self.unlinked.sort_unstable();
+        self.unread = unread;
+        self.strays.extend(strays);
+    }
+
+    /// What is wrong with the archive, one sentence for each object or hole.
+    pub fn faults(&self) -> Vec<String> {
+        let unread = self
+            .unread
+            .iter()
+            .map(|unread| (number_in(unread), unread.to_string()));
+        let unlinked = self.unlinked.iter().map(|number| {
+            let text =
+                format!("object {number:016x} of the chain does not follow the one before it");
+            (*number, text)
+        });
+        let mut faults: Vec<(u64, String)> = unread.chain(unlinked).collect();
+        let told: BTreeSet<u64> = faults.iter().map(|(number, _)| *number).collect();
+        let lost = self
+            .lost_begin()
+            .into_iter()
+            .chain(self.missing.iter().copied());
+        for (first, last) in lost {
+            let mut next = first;
+            for known in told.range(first..=last).copied().chain([last + 1]) {
+                let text = match known.checked_sub(1) {
+                    Some(end) if end == next => {
+                        format!("object {next:016x} of the chain is missing")
+                    }
+                    Some(end) if end > next => {
+                        format!("objects {next:016x} to {end:016x} of the chain are missing")
+                    }
+                    _ => String::new(),
+                };
+                if !text.is_empty() {
+                    faults.push((next, text));
+                }
+                next = known + 1;
+            }
+        }
+        faults.sort();
+        faults.into_iter().map(|(_, text)| text).collect()
+    }
+
+    /// The numbers before the first object that should be there: bases say from which number on the chain is kept.
+    fn lost_begin(&self) -> Option<(u64, u64)> {
+        let (first, _) = self.links.first_key_value()?;
+        let said = self.bases().map(ArchiveHeader::kept_from).max();
+        let kept_from = said.unwrap_or(1);
+        (kept_from < *first).then(|| (kept_from, first - 1))
+    }
+
+    /// A commit that the archive has had, as something of it says, and that is later than all whose changes can be used: no
+    /// state that it gives is the latest one. And a sentence about why that is so.
+    pub(crate) fn lost_after(&self, changed: Lsn) -> Option<String> {
+        let links = self.links.values().map(|link| match link.kind {
+            ArchiveKind::Merged => Lsn(link.last),
+            _ => link.archived(),
+        });
+        let marks = self.marks.iter().map(|(_, mark)| Lsn(mark.last));
+        let known = links.chain(marks).max().filter(|known| *known > changed);
+        if let Some(known) = known {
+            return Some(format!("the archive has had commits up to {known}"));
+        }
+        // A damaged object at the end may have had later commits. One beyond a hole is no part of the chain: the last
+        // objects of a chain are never deleted.
+        let end = self.links.values().map(|link| link.number).max();
+        let next = end.unwrap_or(0) + 1;
+        let mut unusable = self
+            .unread
+            .iter()
+            .map(number_in)
+            .chain(self.unlinked.iter().copied());
+        unusable
+            .any(|number| number == next)
+            .then(|| format!("object {next:016x} of the chain, the last one, cannot be used"))
     }
 
     /// The commits that have a name. The chain has them too, because a list of names may lag behind.
@@ -184,23 +230,6 @@ impl Catalog {
         objects
     }
 
-    async fn load_marks(bucket: &dyn Bucket) -> Result<Vec<(String, ArchiveHeader)>, ArchiveError> {
-        let names = bucket.list(MARKS).await;
-        let names = names.map_err(|error| bucket_error(bucket, error))?;
-        let heads = bucket.heads(&names, ARCHIVE_HEADER_BYTES).await;
-        let heads = heads.map_err(|error| bucket_error(bucket, error))?;
-        let mut marks = Vec::new();
-        for (name, head) in names.into_iter().zip(heads) {
-            let Some(head) = head else { continue };
-            let header = ArchiveHeader::decode(&head);
-            let header = header.map_err(|error| object_error(bucket, &name, error))?;
-            let short = name.strip_prefix("mark/").unwrap_or(&name).to_string();
-            marks.push((short, header));
-        }
-        marks.sort_by_key(|(_, header)| header.last);
-        Ok(marks)
-    }
-
     /// The ranges of commits, merged ones too, ascending.
     pub fn ranges(&self) -> impl DoubleEndedIterator<Item = &ArchiveHeader> {
         let links = self.links.values();
@@ -213,27 +242,56 @@ impl Catalog {
         links.filter(|link| link.kind == ArchiveKind::Base)
     }
 
-    /// The ranges that continue the state at commit `from` without a gap, up to the last one.
-    pub fn ranges_behind(&self, from: Lsn) -> Vec<&ArchiveHeader> {
-        let mut next = from.0 + 1;
-        let mut ranges = Vec::new();
-        let is_sound = |range: &ArchiveHeader| !self.unlinked.contains(&range.numbers().0);
-        let mut number_before = None;
-        for range in self.ranges().filter(|range| range.last > from.0) {
-            // A missing object may have been a range.
-            let skipped = number_before.is_some_and(|before: u64| {
-                self.missing
-                    .iter()
-                    .any(|missing| (before..range.number).contains(missing))
-            });
-            if range.first > next || skipped || !is_sound(range) {
+    /// The ranges that `base` needs, and those that continue its state without a gap, up to the last one; ascending. `None`
+    /// when one is missing that the base itself needs.
+    ///
+    /// They are found from the base on, from object to object, because only so it is known that they belong to its history: a
+    /// writer that has stalled for long may have put an object at a number that was free again. At a hole the commits must go
+    /// on exactly: then no object with commits is missing there.
+    pub fn ranges_of(&self, base: &ArchiveHeader) -> Option<Vec<&ArchiveHeader>> {
+        let (mut ranges, mut after) = (Vec::new(), base);
+        // All ranges up to this commit were put before the base was.
+        let changed = base.exact_from.max(base.last);
+        let (mut low, mut is_hole) = (changed + 1, false);
+        let before = self.links.range(..base.number).rev().map(|(_, link)| link);
+        for link in before {
+            if low <= base.first + 1 || !joins(link, after) {
                 break;
             }
-            next = range.last + 1;
-            number_before = Some(range.number);
-            ranges.push(range);
+            is_hole |= link.number + 1 < after.numbers().0;
+            after = link;
+            if !link.has_commits() {
+                continue;
+            }
+            if link.last + 1 < low || is_hole && link.last + 1 != low {
+                break;
+            }
+            (low, is_hole) = (low.min(link.first), false);
+            ranges.push(link);
         }
-        ranges
+        if low > base.first + 1 {
+            return None;
+        }
+        ranges.reverse();
+        let (mut before, mut high, mut is_hole) = (base, changed, false);
+        for link in self.links.range(base.number + 1..).map(|(_, link)| link) {
+            if !joins(before, link) {
+                break;
+            }
+            is_hole |= before.number + 1 < link.numbers().0;
+            if link.number > before.number {
+                before = link;
+            }
+            if !link.has_commits() {
+                continue;
+            }
+            if link.first > high + 1 || is_hole && link.first != high + 1 {
+                break;
+            }
+            (high, is_hole) = (high.max(link.last), false);
+            ranges.push(link);
+        }
+        Some(ranges)
     }
 
     /// The commits to which the store can be restored, ascending; those of a later base last. They may overlap. In between,
@@ -241,17 +299,21 @@ impl Catalog {
     pub fn restorable(&self) -> Vec<Restorable> {
         let mut all = Vec::new();
         for base in self.bases() {
-            let ranges = self.ranges_behind(Lsn(base.first));
-            let end = ranges.last();
-            let (last, unix_ms) = end.map_or((base.first, base.unix_ms), |range| {
-                (range.last, range.unix_ms)
-            });
+            let Some(ranges) = self.ranges_of(base) else {
+                continue;
+            };
+            let (changed, unix_ms) = ranges
+                .iter()
+                .map(|range| (range.last, range.unix_ms))
+                .fold((base.last, base.unix_ms), std::cmp::max);
             let first = exact_after(&ranges, Lsn(base.last));
-            let last = exact_before(&ranges, Lsn(last));
+            let last = exact_before(&ranges, Lsn(changed));
             if first <= last {
                 all.push(Restorable {
                     first,
                     last,
+                    changed: Lsn(changed),
+                    first_unix_ms: base.unix_ms,
                     unix_ms,
                     base: base.number,
                 });
@@ -264,7 +326,7 @@ impl Catalog {
     pub(crate) fn restorable_before(&self, lsn: Lsn) -> Option<Lsn> {
         let parts = self.restorable().into_iter();
         let parts = parts.filter_map(|part| {
-            let ranges = self.ranges_behind(Lsn(self.links[&part.base].first));
+            let ranges = self.ranges_of(&self.links[&part.base])?;
             let last = exact_before(&ranges, lsn.min(part.last));
             (part.first <= last).then_some(last)
         });
@@ -283,19 +345,35 @@ impl Catalog {
         let tells =
             |link: &&ArchiveHeader| matches!(link.kind, ArchiveKind::Opening | ArchiveKind::Base);
         let before = self.links.range(..=number).map(|(_, link)| link);
+        let mut before = before.rev().filter(tells);
         let after = self.links.range(number..).map(|(_, link)| link);
-        let link = before
-            .rev()
-            .find(tells)
-            .or_else(|| after.clone().find(tells));
-        let Some(link) = link else {
-            return Err(ArchiveError::Missing {
-                url: self.url.clone(),
-                name: "of an opening of the store".into(),
-                first: Lsn(1),
-                last: Lsn(number),
-            });
-        };
+        // A later one is not smaller, if the right one cannot be read.
+        let nearest = before.next().into_iter();
+        let mut failed = None;
+        for link in nearest.chain(after.filter(tells)).chain(before) {
+            match self.shape_in(bucket, link).await {
+                Err(
+                    error @ (ArchiveError::Object { .. }
+                    | ArchiveError::Missing { .. }
+                    | ArchiveError::Unlinked { .. }),
+                ) => failed = failed.or(Some(error)),
+                found => return found,
+            }
+        }
+        Err(failed.unwrap_or_else(|| ArchiveError::Missing {
+            url: self.url.clone(),
+            name: "of an opening of the store".into(),
+            first: Lsn(1),
+            last: Lsn(number),
+        }))
+    }
+
+    /// The shape that an opening or a base tells.
+    async fn shape_in(
+        &self,
+        bucket: &dyn Bucket,
+        link: &ArchiveHeader,
+    ) -> Result<StoreShape, ArchiveError> {
         let object = PlannedObject::of_chain(link, Lsn(link.last));
         let payload = object.fetch(bucket).await?;
         let shape = match link.kind {
@@ -329,12 +407,15 @@ impl Catalog {
         ArchiveBase::decode(&payload).map_err(|error| object_error(bucket, &object.name, error))
     }
 
-    /// All objects of the chain, and the parts of bases as far as those can be read.
+    /// All objects of the chain, and the parts of bases as far as those can be read. Also, what is wrong with the others.
     ///
     /// # Errors
     /// When the bucket fails.
-    pub async fn objects(&self, bucket: &dyn Bucket) -> Result<Vec<PlannedObject>, ArchiveError> {
-        let mut objects = Vec::new();
+    pub async fn objects(
+        &self,
+        bucket: &dyn Bucket,
+    ) -> Result<(Vec<PlannedObject>, Vec<String>), ArchiveError> {
+        let (mut objects, mut faults) = (Vec::new(), Vec::new());
         for link in self.links.values() {
             let last = Lsn(link.last);
             objects.push(PlannedObject::of_chain(link, last));
@@ -342,64 +423,37 @@ impl Catalog {
                 match self.base(bucket, link.number).await {
                     Ok(base) => objects.extend(PlannedObject::parts(link, &base, (last, last))),
                     Err(error @ ArchiveError::Bucket { .. }) => return Err(error),
-                    // A fetch of the base itself tells what is wrong.
-                    Err(_) => {}
+                    // A fetch of the base itself finds that.
+                    Err(ArchiveError::Missing { .. }) => {}
+                    Err(error) => faults.push(error.to_string()),
                 }
             }
         }
-        Ok(objects)
-    }
-
-    /// Names of the objects that are needed for no state of `before_ms` (milliseconds since 1970) or later, and of the parts
-    /// that no base names; in the order in which they are to be deleted. Parts of bases of openings behind `epoch` stay:
-    /// such a base may be under way.
-    pub(crate) async fn forgotten(
-        &self,
-        bucket: &dyn Bucket,
-        before_ms: Option<u64>,
-        epoch: u64,
-    ) -> Result<Vec<String>, ArchiveError> {
-        let is_old =
-            |part: &&Restorable| before_ms.is_some_and(|at| self.links[&part.base].unix_ms <= at);
-        let first = self
-            .restorable()
-            .iter()
-            .rev()
-            .find(is_old)
-            .map_or(0, |part| {
-                let kept = &self.links[&part.base];
-                let ranges = self.ranges_behind(Lsn(kept.first));
-                let range = ranges
-                    .first()
-                    .map_or(kept.number, |range| range.numbers().0);
-                range.min(kept.number)
-            });
-        let mut old = self.objects.clone();
-        let end = self
-            .links
-            .values()
-            .next_back()
-            .map_or(0, |link| link.number);
-        old.retain(|object| object.number < first && object.number + LAST_LINKS <= end);
-        old.sort_unstable_by_key(|object| object.numbers());
-        let mut names: Vec<String> = old.iter().map(object_name).collect();
-        let mut folders = BTreeSet::new();
-        for base in self.bases().filter(|base| base.number >= first) {
-            folders.insert(self.base(bucket, base.number).await?.folder);
-        }
-        let parts = bucket.list(BASES).await;
-        let parts = parts.map_err(|error| bucket_error(bucket, error))?;
-        names.extend(parts.into_iter().filter(|name| {
-            folder_of(name)
-                .is_some_and(|folder| !folders.contains(&folder) && folder >> FOLDER_BITS <= epoch)
-        }));
-        Ok(names)
+        Ok((objects, faults))
     }
 }
 
-/// `header`, if that is what an object of this name has.
-fn with_name(name: &str, header: ArchiveHeader) -> Option<ArchiveHeader> {
-    (object_name(&header) == name).then_some(header)
+/// The store of an archive: that of most of its objects. One object of another store is no reason to use none.
+fn store_of(objects: &[ArchiveHeader]) -> Option<Uuid> {
+    let mut counts: BTreeMap<Uuid, usize> = BTreeMap::new();
+    for object in objects {
+        *counts.entry(object.store).or_default() += 1;
+    }
+    counts
+        .into_iter()
+        .max_by_key(|(_, count)| *count)
+        .map(|(store, _)| store)
+}
+
+/// The number in the chain of an object that cannot be used; 0 when it is not in the chain.
+pub(crate) fn number_in(unread: &Unread) -> u64 {
+    link_number(&unread.name).unwrap_or(0)
+}
+
+/// False when `link` is the next object of the chain after `before`, and names another one. It is not known when objects
+/// between the two are missing.
+fn joins(before: &ArchiveHeader, link: &ArchiveHeader) -> bool {
+    link.numbers().0 != before.number + 1 || before.end_crc() == link.previous_crc
 }
 
 /// The range because of which the state at commit `lsn` cannot be had from `ranges`.

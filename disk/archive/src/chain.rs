@@ -3,7 +3,7 @@
 use crate::bucket::{Bucket, BucketError};
 use crate::error::ArchiveError;
 use tonearm_base::Lsn;
-use tonearm_format::{ARCHIVE_HEADER_BYTES, ArchiveHeader, ArchiveKind, FormatError};
+use tonearm_format::{ARCHIVE_HEADER_BYTES, ArchiveHeader, ArchiveKind, COUNTER_MAX, FormatError};
 
 /// Folder of the chain.
 pub(crate) const CHAIN: &str = "chain";
@@ -18,6 +18,10 @@ pub(crate) const PROBE: &str = "probe";
 pub(crate) const LAST_LINKS: u64 = 4;
 /// Objects that are looked for at once behind the listed ones.
 const AHEAD: u64 = 8;
+/// Most objects by which a list may lag.
+const LAG: u64 = 64;
+/// Headers that are read at once.
+pub(crate) const HEADS: usize = 256;
 /// How often an archive is read anew when its objects have changed meanwhile.
 pub(crate) const READS: usize = 5;
 /// The number of a base's folder is the number of the opening of the archive, followed by the base's number in so many bits.
@@ -33,9 +37,13 @@ pub(crate) fn link_name(number: u64) -> String {
 /// Name of the object with `header`, which is one of the chain or stands for some.
 pub(crate) fn object_name(header: &ArchiveHeader) -> String {
     match (header.kind, header.numbers()) {
-        (ArchiveKind::Merged, (first, last)) => format!("{MERGED}/{first:016x}-{last:016x}"),
+        (ArchiveKind::Merged, (first, last)) => merged_name(first, last),
         (_, (number, _)) => link_name(number),
     }
+}
+
+fn merged_name(first: u64, last: u64) -> String {
+    format!("{MERGED}/{first:016x}-{last:016x}")
 }
 
 /// Name of a part of a base.
@@ -54,10 +62,31 @@ pub(crate) fn folder_of(name: &str) -> Option<u64> {
     u64::from_str_radix(parts.next()?, 16).ok()
 }
 
-/// The last number in the name of an object of the chain, or of one that stands for some.
-pub(crate) fn number_of(name: &str) -> Option<u64> {
-    let (_, number) = name.rsplit_once(['/', '-'])?;
-    u64::from_str_radix(number, 16).ok()
+/// The number in the name of an object of the chain. `None` for any other name: people and programs put files of their own
+/// into folders, and whoever can write to a bucket can choose names.
+pub(crate) fn link_number(name: &str) -> Option<u64> {
+    let number = number_in(name.strip_prefix(CHAIN)?.strip_prefix('/')?)?;
+    (link_name(number) == name).then_some(number)
+}
+
+/// The first and the last number in the name of an object that stands for several. `None` for any other name.
+pub(crate) fn merged_numbers(name: &str) -> Option<(u64, u64)> {
+    let numbers = name.strip_prefix(MERGED)?.strip_prefix('/')?;
+    let (first, last) = numbers.split_once('-')?;
+    let (first, last) = (number_in(first)?, number_in(last)?);
+    (merged_name(first, last) == name && first <= last).then_some((first, last))
+}
+
+/// True when a mark can have this name.
+pub(crate) fn is_mark(name: &str) -> bool {
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    !name.is_empty() && name.len() <= 100 && name.chars().all(fits) && !name.starts_with('.')
+}
+
+/// A number that an object of the chain can have.
+fn number_in(digits: &str) -> Option<u64> {
+    let number = u64::from_str_radix(digits, 16).ok()?;
+    (1..=COUNTER_MAX).contains(&number).then_some(number)
 }
 
 pub(crate) fn bucket_error(bucket: &dyn Bucket, error: BucketError) -> ArchiveError {
@@ -78,13 +107,28 @@ pub(crate) async fn heads(
     bucket: &dyn Bucket,
     names: &[String],
 ) -> Result<Vec<Option<ArchiveHeader>>, ArchiveError> {
-    let heads = bucket.heads(names, ARCHIVE_HEADER_BYTES).await;
-    let heads = heads.map_err(|error| bucket_error(bucket, error))?;
+    let heads = any_heads(bucket, names).await?;
     let decoded = names.iter().zip(heads).map(|(name, head)| {
-        let header = head.map(|head| ArchiveHeader::decode(&head)).transpose();
+        let header = head.transpose();
         header.map_err(|error| object_error(bucket, name, error))
     });
     decoded.collect()
+}
+
+/// The header of an object, if there is the object, or what is wrong with it.
+pub(crate) type Head = Option<Result<ArchiveHeader, FormatError>>;
+
+/// As [`heads`]. A damaged header is no error.
+pub(crate) async fn any_heads(
+    bucket: &dyn Bucket,
+    names: &[String],
+) -> Result<Vec<Head>, ArchiveError> {
+    let heads = bucket.heads(names, ARCHIVE_HEADER_BYTES).await;
+    let heads = heads.map_err(|error| bucket_error(bucket, error))?;
+    let heads = heads.into_iter();
+    Ok(heads
+        .map(|head| head.map(|head| ArchiveHeader::decode(&head)))
+        .collect())
 }
 
 /// The names in `folder`.
@@ -93,43 +137,107 @@ pub(crate) async fn names(bucket: &dyn Bucket, folder: &str) -> Result<Vec<Strin
     names.map_err(|error| bucket_error(bucket, error))
 }
 
-/// Numbers of the objects of the chain, ascending, and the header of the last one. The list may lag, so objects behind its
-/// end are looked for. Objects in the chain are deleted only when what stands for them is listed, and the last ones never: so
-/// behind all that is listed no number is missing.
+/// Numbers of the objects of the chain, ascending, and the header of the last one.
+///
+/// # Errors
+/// When that header is damaged, and when the last object is not there although the list shows it.
 pub(crate) async fn links(
     bucket: &dyn Bucket,
 ) -> Result<(Vec<u64>, Option<ArchiveHeader>), ArchiveError> {
-    let mut start = 0;
-    for _ in 0..READS {
-        let listed = names(bucket, CHAIN).await?;
-        let mut numbers: Vec<u64> = listed.iter().filter_map(|name| number_of(name)).collect();
+    let Numbers {
+        numbers,
+        expected,
+        last,
+        ..
+    } = numbers(bucket).await?;
+    match (last, numbers.last().copied().or(expected)) {
+        (Some(Ok(header)), _) => Ok((numbers, Some(header))),
+        (None, None) => Ok((numbers, None)),
+        (Some(Err(error)), number) => {
+            let name = link_name(number.unwrap_or(1));
+            Err(object_error(bucket, &name, error))
+        }
+        (None, Some(_)) => Err(ArchiveError::Missing {
+            url: bucket.url(),
+            name: link_name(expected.unwrap_or(1)),
+            first: Lsn(1),
+            last: Lsn(1),
+        }),
+    }
+}
+
+/// The numbers of a chain.
+pub(crate) struct Numbers {
+    /// Numbers of its objects, ascending.
+    pub(crate) numbers: Vec<u64>,
+    /// The number of an object that must be there, as lists say.
+    expected: Option<u64>,
+    /// The header of the last object. None when there is no object at all, or not even the expected one.
+    last: Head,
+    /// Names in the folder that are none of an object.
+    pub(crate) strays: Vec<String>,
+}
+
+/// The numbers of the chain. The list may lag, so objects after its end are looked for. Objects in the chain are deleted only
+/// when what stands for them is listed, and the last ones never: so after all that is listed no number is missing.
+pub(crate) async fn numbers(bucket: &dyn Bucket) -> Result<Numbers, ArchiveError> {
+    let mut reads = 0;
+    loop {
+        reads += 1;
+        let (mut numbers, mut strays) = (Vec::new(), Vec::new());
+        for name in names(bucket, CHAIN).await? {
+            match link_number(&name) {
+                Some(number) => numbers.push(number),
+                None => strays.push(name),
+            }
+        }
         numbers.sort_unstable();
-        let merged = names(bucket, MERGED).await?;
-        let merged = merged.iter().filter_map(|name| number_of(name)).max();
         let listed = numbers.last().copied();
-        start = listed.max(merged.map(|last| last + 1)).unwrap_or(1);
+        let expected = listed.max(behind_merged(bucket, listed).await?);
+        let start = expected.unwrap_or(1);
         let (mut last, mut end) = (None, start);
-        for from in (start..).step_by(AHEAD as usize) {
+        for from in (start..=COUNTER_MAX).step_by(AHEAD as usize) {
             let names: Vec<String> = (from..from + AHEAD).map(link_name).collect();
-            let found = heads(bucket, &names).await?;
-            let is_end = found.contains(&None);
-            for header in found.into_iter().map_while(|head| head) {
-                (last, end) = (Some(header), end + 1);
+            let found = any_heads(bucket, &names).await?;
+            let is_end = found.iter().any(Option::is_none);
+            for head in found.into_iter().map_while(|head| head) {
+                (last, end) = (Some(head), end + 1);
             }
             if is_end {
                 break;
             }
         }
-        numbers.extend(listed.map_or(1, |number| number + 1)..end);
-        if last.is_some() || start == 1 {
-            return Ok((numbers, last));
+        // A list does not lag by more. What a merged object says may be anything.
+        let next = listed.map_or(1, |number| number + 1);
+        numbers.extend(next.max(start.saturating_sub(LAG))..end);
+        // Else the last object may have been merged since the list was read, or the answer was wrong: it is asked for again.
+        if last.is_some() || expected.is_none() || reads == READS {
+            return Ok(Numbers {
+                numbers,
+                expected,
+                last,
+                strays,
+            });
         }
-        // The object may have been merged since the list was read.
     }
-    Err(ArchiveError::Missing {
-        url: bucket.url(),
-        name: link_name(start),
-        first: Lsn(1),
-        last: Lsn(1),
-    })
+}
+
+/// The number after the last one for which a merged object stands, if that is greater than `listed`. A name alone does not
+/// count: anybody can choose one.
+async fn behind_merged(
+    bucket: &dyn Bucket,
+    listed: Option<u64>,
+) -> Result<Option<u64>, ArchiveError> {
+    let mut names = names(bucket, MERGED).await?;
+    names.retain(|name| merged_numbers(name).is_some_and(|(_, last)| Some(last) >= listed));
+    let mut behind = None;
+    for names in names.chunks(HEADS) {
+        let heads = names.iter().zip(any_heads(bucket, names).await?);
+        let headers = heads.filter_map(|(name, head)| {
+            let header = head?.ok()?;
+            (object_name(&header) == *name).then_some(header.number + 1)
+        });
+        behind = behind.max(headers.max());
+    }
+    Ok(behind)
 }

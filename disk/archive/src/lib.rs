@@ -25,12 +25,15 @@ mod chain;
 mod error;
 mod extract;
 mod keys;
+mod load;
 mod merge;
 mod object;
 mod plan;
 mod rebuild;
 mod source;
 mod table;
+#[cfg(any(test, feature = "testing"))]
+pub mod testing;
 
 pub use archiver::{Archiver, ArchiverOptions, MergeLevel};
 pub use bucket::{Bucket, BucketError};
@@ -39,7 +42,10 @@ pub use catalog::{Catalog, Restorable};
 pub use error::ArchiveError;
 pub use extract::{Content, Extract, Place};
 pub use keys::{KeyError, Keys};
+pub use load::Unread;
 pub use plan::{Plan, PlannedObject, Target};
 pub use rebuild::Rebuild;
-pub use source::{Blocks, EngineSource, Found, MarkRequest, Portion, Sought, Source, StoreShape};
+pub use source::{
+    Blocks, EngineSource, Found, KnownCommit, MarkRequest, Portion, Sought, Source, StoreShape,
+};
 pub use table::{TABLE, VolumeTable};

@@ -2,13 +2,18 @@
 
 use crate::keys::Keys;
 use bytes::Bytes;
-use std::io::Write;
+use std::io::{Read, Write};
 use tonearm_base::crc32c;
 use tonearm_format::{ARCHIVE_HEADER_BYTES, ArchiveHeader, ArchiveKind, FormatError};
+use zstd::stream::read::Decoder;
 use zstd::stream::write::Encoder;
 
 /// Level of compression. Higher ones take more time than they save on what databases write.
 const LEVEL: i32 = 1;
+/// Largest window of a frame that is decompressed, as a power of two. Those of [`LEVEL`] are smaller.
+const WINDOW_LOG_MAX: u32 = 23;
+/// Most bytes for which there is memory before there is content.
+const ROOM_BYTES: u64 = 32 << 20;
 const WHAT: &str = "archive object";
 
 /// An object that is being made. Its payload is compressed as it comes, so that it is not all in memory twice.
@@ -94,8 +99,15 @@ pub(crate) fn check(object: &[u8]) -> Result<(ArchiveHeader, &[u8]), FormatError
 /// # Errors
 /// When it is damaged.
 pub(crate) fn unpack(header: &ArchiveHeader, compressed: &[u8]) -> Result<Vec<u8>, FormatError> {
-    let payload = zstd::bulk::decompress(compressed, header.raw_bytes as usize);
-    let payload = payload.map_err(|_| wrong("its payload cannot be decompressed"))?;
+    // Memory is taken as the payload comes. The header may claim any size.
+    let mut payload = Vec::with_capacity(header.raw_bytes.min(ROOM_BYTES) as usize);
+    let decoder = Decoder::with_buffer(compressed);
+    let read = decoder.and_then(|mut decoder| {
+        decoder.window_log_max(WINDOW_LOG_MAX)?;
+        let mut decoder = decoder.single_frame().take(header.raw_bytes + 1);
+        decoder.read_to_end(&mut payload)
+    });
+    read.map_err(|_| wrong("its payload cannot be decompressed"))?;
     match payload.len() as u64 == header.raw_bytes {
         true => Ok(payload),
         false => Err(wrong("its payload is not as long as its header says")),
@@ -105,3 +117,7 @@ pub(crate) fn unpack(header: &ArchiveHeader, compressed: &[u8]) -> Result<Vec<u8
 fn wrong(why: &'static str) -> FormatError {
     FormatError::Inconsistent { what: WHAT, why }
 }
+
+#[cfg(test)]
+#[path = "object_test.rs"]
+mod object_test;

@@ -14,6 +14,9 @@ use tonearm_format::{
     SYSTEM_BLOCKS, Uuid,
 };
 
+/// How often an object is asked for that is known to be there: one answer may be wrong.
+const GETS: usize = 2;
+
 /// The state that is wanted.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Target {
@@ -72,8 +75,8 @@ impl Plan {
             ranges: describe(&restorable),
         };
         let lsn = match target {
-            Target::Latest => restorable.iter().map(|part| part.last).max(),
-            Target::Lsn(lsn) => Some(*lsn),
+            Target::Latest => latest(catalog, &restorable).map_err(refuse)?,
+            Target::Lsn(lsn) => *lsn,
             Target::Mark(name) => {
                 let mut marks = catalog.marks.iter();
                 let Some((_, mark)) = marks.find(|(known, _)| known == name) else {
@@ -82,25 +85,23 @@ impl Plan {
                         name: name.clone(),
                     });
                 };
-                Some(Lsn(mark.last))
+                Lsn(mark.last)
             }
             Target::Time(unix_ms) => {
                 let last = last_at(bucket, catalog, *unix_ms).await?;
-                last.and_then(|last| catalog.restorable_before(last))
+                at_time(catalog, &restorable, last).map_err(|what| ArchiveError::NotRestorable {
+                    url: catalog.url.clone(),
+                    what: format!("the state at {} {what}", utc(*unix_ms)),
+                    ranges: describe_times(&restorable),
+                })?
             }
-        };
-        let Some(lsn) = lsn else {
-            return Err(refuse(match target {
-                Target::Time(_) => "of that time, nothing that was durable is kept".into(),
-                _ => "no base is complete".into(),
-            }));
         };
         let within = |part: &&Restorable| part.first <= lsn && lsn <= part.last;
         let Some(part) = restorable.iter().rev().find(within) else {
             return Err(refuse(format!("commit {lsn} cannot be restored")));
         };
         let base = catalog.links[&part.base];
-        let ranges = catalog.ranges_behind(Lsn(base.first));
+        let ranges = catalog.ranges_of(&base).unwrap_or_default();
         if let Some(range) = inexact_at(&ranges, lsn) {
             let why = match range.kind {
                 ArchiveKind::Merged => format!(
@@ -199,9 +200,14 @@ impl PlannedObject {
     /// When it is not there, damaged, or another one; and when it is encrypted, and there is no key. In that case all else is
     /// right.
     pub async fn fetch(&self, bucket: &dyn Bucket) -> Result<Vec<u8>, ArchiveError> {
-        let name = &self.name;
-        let object = bucket.get(name).await;
-        let object = object.map_err(|error| bucket_error(bucket, error))?;
+        let (name, mut object) = (&self.name, None);
+        for _ in 0..GETS {
+            let found = bucket.get(name).await;
+            object = found.map_err(|error| bucket_error(bucket, error))?;
+            if object.is_some() {
+                break;
+            }
+        }
         let Some(object) = object else {
             return Err(ArchiveError::Missing {
                 url: bucket.url(),
@@ -231,55 +237,162 @@ impl PlannedObject {
     }
 }
 
-/// The last commit that was durable at `unix_ms`. An opening and a base tell of a commit, too, which may be in no range: the
-/// first base may hold all commits before the archive.
+/// The last commit that can be restored, if nothing of the archive tells of a later one.
+fn latest(catalog: &Catalog, restorable: &[Restorable]) -> Result<Lsn, String> {
+    let fault = catalog.faults().pop();
+    let fault = fault.map(|fault| format!("{fault} (`tonearm history` shows all that is wrong)"));
+    let Some(part) = restorable
+        .iter()
+        .max_by_key(|part| (part.last, part.changed))
+    else {
+        return Err(fault.unwrap_or("no base is complete".into()));
+    };
+    let Some(lost) = catalog.lost_after(part.changed) else {
+        return Ok(part.last);
+    };
+    let fault =
+        fault.unwrap_or("no base is complete after the commits before them were lost".into());
+    Err(format!(
+        "the latest state cannot be restored: {lost}, and {fault}. The last state that can be had is that of commit {}: take it \
+         with --to-lsn {0}",
+        part.last
+    ))
+}
+
+/// The commit to restore for a time at which `last` was the last durable one. The state may have been merged with later ones,
+/// but its commits must be there.
+fn at_time(catalog: &Catalog, restorable: &[Restorable], last: Option<Lsn>) -> Result<Lsn, String> {
+    let before = last.and_then(|last| catalog.restorable_before(last));
+    let (Some(last), Some(before)) = (last, before) else {
+        return Err("cannot be restored: nothing that was durable then is kept".into());
+    };
+    let mut parts = restorable.iter();
+    match parts.any(|part| (part.first..=part.changed).contains(&last)) {
+        true => Ok(before),
+        false => Err(format!(
+            "cannot be restored: it is that of commit {last}, which is missing. The last state before it that can be had is \
+             that of commit {before}: take it with --to-lsn {before}"
+        )),
+    }
+}
+
+/// The last commit that was durable at `unix_ms`: the first one that was durable later ends the search, because the clock may
+/// have been set back after it. An opening and a base tell of a commit, too, which may be in no range: the first base may hold
+/// all commits before the archive.
 async fn last_at(
     bucket: &dyn Bucket,
     catalog: &Catalog,
     unix_ms: u64,
 ) -> Result<Option<Lsn>, ArchiveError> {
-    let links = catalog.links.values();
-    let before = links.filter(|link| link.unix_ms <= unix_ms);
-    let mut last = before.map(|link| Lsn(link.last)).max();
-    let next = catalog
-        .ranges()
-        .find(|range| last.is_none_or(|last| last.0 < range.last));
-    // Of a merged one only the last commit is left, and that is later.
-    let Some(next) = next.filter(|next| next.kind == ArchiveKind::Range) else {
-        return Ok(last);
-    };
-    let object = PlannedObject::of_chain(next, Lsn(next.last));
-    let payload = object.fetch(bucket).await?;
-    // Blocks are skipped, so their size must be known.
-    let shape = catalog.shape(bucket, next.number).await?;
-    let mut reader = ArchiveReader::new(&payload, shape.block_size as usize);
-    let mut commit = None;
-    while let Some(entry) = reader.next() {
-        let entry = entry.map_err(|error| object_error(bucket, &object.name, error))?;
-        match entry {
-            ArchiveEntry::Commit(lsn) => commit = Some(lsn),
-            ArchiveEntry::Time { unix_ms: at } if at <= unix_ms => last = commit.or(last),
-            _ => {}
+    let (mut last, mut before_ms) = (None, 0);
+    for link in catalog.links.values() {
+        if last.is_some_and(|last: Lsn| link.last <= last.0) {
+            continue;
         }
+        // Of a merged one only the last commit is left.
+        let may_be_within =
+            link.kind == ArchiveKind::Range && (link.unix_ms > unix_ms || link.unix_ms < before_ms);
+        if may_be_within {
+            let (within, is_end) = last_within(bucket, catalog, link, unix_ms).await?;
+            last = within.or(last);
+            if is_end {
+                break;
+            }
+        }
+        if link.unix_ms > unix_ms {
+            break;
+        }
+        (last, before_ms) = (Some(Lsn(link.last)), link.unix_ms);
     }
     Ok(last)
 }
 
+/// The last commit of a range that was durable at `unix_ms`, and whether a later one is in it.
+async fn last_within(
+    bucket: &dyn Bucket,
+    catalog: &Catalog,
+    range: &ArchiveHeader,
+    unix_ms: u64,
+) -> Result<(Option<Lsn>, bool), ArchiveError> {
+    let object = PlannedObject::of_chain(range, Lsn(range.last));
+    let payload = object.fetch(bucket).await?;
+    // Blocks are skipped, so their size must be known.
+    let shape = catalog.shape(bucket, range.number).await?;
+    let mut reader = ArchiveReader::new(&payload, shape.block_size as usize);
+    let (mut commit, mut last) = (None, None);
+    while let Some(entry) = reader.next() {
+        match entry.map_err(|error| object_error(bucket, &object.name, error))? {
+            ArchiveEntry::Commit(lsn) => commit = Some(lsn),
+            ArchiveEntry::Time { unix_ms: at } if at <= unix_ms => last = commit.or(last),
+            ArchiveEntry::Time { .. } => return Ok((last, true)),
+            _ => {}
+        }
+    }
+    Ok((last, false))
+}
+
+const NOTHING: &str =
+    "nothing can be restored without a base that is complete, and the ranges that it needs";
+
 /// What can be restored, for people.
 fn describe(restorable: &[Restorable]) -> String {
     if restorable.is_empty() {
-        return "nothing can be restored before the first base is complete".into();
+        return NOTHING.into();
     }
-    let mut parts: Vec<(Lsn, Lsn)> = Vec::new();
+    let parts = joined(restorable).into_iter();
+    let parts = parts.map(|(first, last)| format!("{} to {}", first.first, last.last));
+    format!(
+        "commits that can be restored: {}",
+        parts.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// The times of what can be restored, for people who asked for a time.
+fn describe_times(restorable: &[Restorable]) -> String {
+    if restorable.is_empty() {
+        return NOTHING.into();
+    }
+    let parts = joined(restorable).into_iter();
+    let parts = parts.map(|(first, last)| {
+        // A time that is given to the second must have been reached.
+        let first_ms = first.first_unix_ms.next_multiple_of(1000);
+        format!("{} to {}", utc(first_ms), utc(last.unix_ms.max(first_ms)))
+    });
+    format!(
+        "times that can be restored: {}",
+        parts.collect::<Vec<_>>().join(", ")
+    )
+}
+
+/// What can be restored without a gap: the parts with its first and its last commit.
+fn joined(restorable: &[Restorable]) -> Vec<(&Restorable, &Restorable)> {
+    let mut parts: Vec<(&Restorable, &Restorable)> = Vec::new();
     for part in restorable {
         match parts.last_mut() {
-            Some((_, last)) if part.first <= *last => *last = part.last.max(*last),
-            _ => parts.push((part.first, part.last)),
+            Some((_, last)) if part.first <= last.last => {
+                if part.last > last.last {
+                    *last = part;
+                }
+            }
+            _ => parts.push((part, part)),
         }
     }
-    let parts: Vec<String> = parts
-        .into_iter()
-        .map(|(first, last)| format!("{first} to {last}"))
-        .collect();
-    format!("commits that can be restored: {}", parts.join(", "))
+    parts
+}
+
+/// A time as `--to-time` takes it, in milliseconds since 1970.
+fn utc(unix_ms: u64) -> String {
+    let (days, seconds) = (unix_ms / 86_400_000, unix_ms / 1000 % 86_400);
+    // Days to a date of the proleptic Gregorian calendar (Howard Hinnant, civil_from_days).
+    let z = days + 719_468;
+    let (era, day_of_era) = (z / 146_097, z % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year_of_era + era * 400 + u64::from(month <= 2);
+    let (hour, minute, second) = (seconds / 3_600, seconds / 60 % 60, seconds % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
 }

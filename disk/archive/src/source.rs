@@ -1,5 +1,6 @@
 //! What an archiver reads of a store.
 
+use crate::chain::is_mark;
 use crate::error::ArchiveError;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -8,7 +9,7 @@ use tonearm_base::{Lsn, Nanos, crc32c};
 use tonearm_engine::{
     ArchiveInfo, ArchiveState, Engine, EngineError, History, HistoryError, RecoveredCommit,
 };
-use tonearm_format::{ArchiveWriter, EntryKind, SYSTEM_BLOCKS, Uuid};
+use tonearm_format::{ArchiveWriter, EntryKind, SYSTEM_BLOCKS, Uuid, chain_digest};
 use tonearm_layout::Piece;
 use tonearm_rt::{Boxed, Rt};
 
@@ -20,12 +21,12 @@ pub trait Source {
     /// When the store is gone.
     fn shape(&self) -> Boxed<'_, Result<StoreShape, ArchiveError>>;
 
-    /// Makes [`Source::read`] go on behind a commit, which must have this digest if that is not 0. With `None`, behind the
-    /// last durable one.
+    /// Makes [`Source::read`] go on after the last of these commits, whose histories must have these digests as far back as the
+    /// log still has them. With none, after the last durable one.
     ///
     /// # Errors
     /// When the store is gone.
-    fn seek(&self, after: Option<(Lsn, u32)>) -> Boxed<'_, Result<Sought, ArchiveError>>;
+    fn seek(&self, known: Vec<KnownCommit>) -> Boxed<'_, Result<Sought, ArchiveError>>;
 
     /// Waits for so long. True when so much has been written since the last read that the log may soon overtake the reader;
     /// then it does not wait to the end.
@@ -56,8 +57,11 @@ pub trait Source {
     /// Waits.
     fn sleep(&self, span: Nanos) -> Boxed<'_, ()>;
 
-    /// Milliseconds since 1970.
+    /// Milliseconds since 1970. The clock may be set at any time.
     fn unix_ms(&self) -> u64;
+
+    /// The time since some moment. It never goes back, and setting the clock does not change it.
+    fn now(&self) -> Nanos;
 
     /// True when the archiver is to end once everything durable is archived.
     fn is_ending(&self) -> bool;
@@ -74,14 +78,25 @@ pub struct StoreShape {
     pub size_blocks: u64,
 }
 
+/// A commit of which an archive knows the digest.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct KnownCommit {
+    /// The commit.
+    pub lsn: Lsn,
+    /// Its digest; 0 when it is not known.
+    pub digest: u32,
+    /// The digest is that of this commit alone, with which a history begins. Otherwise it is that of the history up to it.
+    pub begins: bool,
+}
+
 /// Where reading goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sought {
-    /// Behind this commit, which has this digest; 0 when that is not known.
+    /// Behind this commit, which alone has this digest; 0 when that is not known. With it a history begins.
     Behind(Lsn, u32),
     /// Nowhere: the log does not have the next commit any more.
     Lost,
-    /// Nowhere: the commit has another digest.
+    /// Nowhere: one of the commits has another digest.
     Differs,
     /// Nowhere: the store has no such commit. Its last durable one is this.
     Ahead(Lsn),
@@ -120,7 +135,7 @@ pub struct Portion {
     pub inexact: Option<(Lsn, Lsn)>,
     /// Milliseconds since 1970 at which the last commit was durable.
     pub unix_ms: u64,
-    /// Digest of the last commit.
+    /// Digest of the history up to the last commit, from where the reading began.
     pub digest: u32,
     /// They change no block of the volume table.
     pub spares_table: bool,
@@ -160,6 +175,8 @@ pub struct MarkRequest {
 const SAMPLE: Nanos = Nanos::from_millis(100);
 /// How often it is looked how much has been written.
 const LOOK: Nanos = Nanos::from_millis(50);
+/// Bytes of log that are read at once to compare digests.
+const COMPARE_BYTES: u64 = 1 << 20;
 /// The reader may be behind by this part of the log.
 const BEHIND: u64 = 8;
 /// Bytes of an entry beside a block, at most.
@@ -178,6 +195,8 @@ struct State {
     /// sleeps, and the time of day may be set.
     clock: Box<dyn Fn() -> u64>,
     history: RefCell<Option<History>>,
+    /// Digest of the history up to the last commit that was read.
+    digest: Cell<u32>,
     /// Commits, and when they were durable at the latest.
     samples: RefCell<VecDeque<(Lsn, u64)>>,
     /// The archiver is to end.
@@ -195,6 +214,7 @@ impl EngineSource {
             rt: rt.clone(),
             clock: Box::new(clock),
             history: RefCell::default(),
+            digest: Cell::default(),
             samples: RefCell::default(),
             ending: Cell::new(false),
             read_at: Cell::default(),
@@ -228,10 +248,8 @@ impl EngineSource {
     /// Wishes for a mark. The result comes through the channel of the request. The channel ends without one when the archive
     /// does.
     pub fn mark(&self, request: MarkRequest) {
-        let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
-        let name = &request.name;
         let has_ended = |info: ArchiveInfo| info.state == ArchiveState::Ended;
-        if name.is_empty() || name.len() > 100 || !name.chars().all(fits) || name.starts_with('.') {
+        if !is_mark(&request.name) {
             let text = "a mark has 1 to 100 letters, digits, or characters of . _ -, and does not begin with a dot";
             // The caller may have gone.
             let _ = request.done.send(Err(text.to_string()));
@@ -252,8 +270,8 @@ impl Source for EngineSource {
         Box::pin(async move { Ok(shape) })
     }
 
-    fn seek(&self, after: Option<(Lsn, u32)>) -> Boxed<'_, Result<Sought, ArchiveError>> {
-        Box::pin(async move { Ok(self.0.seek(after).await) })
+    fn seek(&self, known: Vec<KnownCommit>) -> Boxed<'_, Result<Sought, ArchiveError>> {
+        Box::pin(async move { Ok(self.0.seek(&known).await) })
     }
 
     fn rest(&self, span: Nanos) -> Boxed<'_, Result<bool, ArchiveError>> {
@@ -285,6 +303,10 @@ impl Source for EngineSource {
         (self.0.clock)()
     }
 
+    fn now(&self) -> Nanos {
+        self.0.rt.now()
+    }
+
     fn is_ending(&self) -> bool {
         self.0.ending.get()
     }
@@ -301,28 +323,68 @@ impl State {
         }
     }
 
-    async fn seek(&self, after: Option<(Lsn, u32)>) -> Sought {
+    async fn seek(&self, known: &[KnownCommit]) -> Sought {
         *self.history.borrow_mut() = None;
         let durable = self.engine.marks().durable;
-        let (after, expected) = match after {
-            Some((after, digest)) => (after, (digest != 0).then_some(digest)),
-            None => (durable, None),
+        let (after, is_known) = match known.last() {
+            Some(last) => (last.lsn, last.digest != 0),
+            None => (durable, false),
         };
         if after > durable {
             return Sought::Ahead(durable);
         }
-        let found = self.digest_at(after).await;
-        match (expected, found) {
-            (Some(expected), Some(found)) if expected != found => return Sought::Differs,
-            (Some(_), None) => return Sought::Lost,
-            _ => {}
+        if is_known {
+            match self.has(known).await {
+                Some(true) => {}
+                Some(false) => return Sought::Differs,
+                None => return Sought::Lost,
+            }
         }
+        let own = self.digest_at(after).await.unwrap_or(0);
         match self.engine.history(after + 1).await {
             Ok(history) => {
                 *self.history.borrow_mut() = Some(history);
-                Sought::Behind(after, found.unwrap_or(0))
+                self.digest.set(own);
+                Sought::Behind(after, own)
             }
             Err(_) => Sought::Lost,
+        }
+    }
+
+    /// True when the store has the commits of which an archive knows the digests. A copy of the store that went its own way may
+    /// have the same last commit. So the digests are computed again from the first of these commits on that the log still has.
+    /// `None` when the log does not have the last one.
+    async fn has(&self, known: &[KnownCommit]) -> Option<bool> {
+        let (mut known, end) = (known, known.last()?.lsn);
+        let mut history = loop {
+            match self.engine.history(known[0].lsn.max(Lsn(1))).await {
+                Ok(history) => break history,
+                Err(_) if known.len() == 1 => return None,
+                Err(_) => known = &known[known.len() / 2..],
+            }
+        };
+        let (mut known, mut digest) = (known.iter().peekable(), None);
+        loop {
+            let commits = history.read(COMPARE_BYTES).await.ok()?;
+            // All of them are durable.
+            commits.first()?;
+            for commit in &commits {
+                let own = digest_of(commit);
+                while let Some(before) = known.next_if(|known| known.lsn < commit.lsn) {
+                    digest = Some(before.digest);
+                }
+                digest = digest.map(|before| chain_digest(before, own));
+                while let Some(at) = known.next_if(|known| known.lsn == commit.lsn) {
+                    let found = if at.begins { Some(own) } else { digest };
+                    if at.digest != 0 && found.is_some_and(|found| found != at.digest) {
+                        return Some(false);
+                    }
+                    digest = Some(at.digest);
+                }
+                if commit.lsn >= end {
+                    return Some(true);
+                }
+            }
         }
     }
 
@@ -388,6 +450,8 @@ impl State {
             let lsn = commit.lsn;
             let until = self.write(commit, &mut writer, &mut unix_ms).await?;
             inexact = joined(inexact, until.map(|until| (lsn, until)));
+            let digest = chain_digest(self.digest.get(), writer.last_digest());
+            self.digest.set(digest);
         }
         if let Some((_, until)) = inexact {
             // What was read has content of these commits. A power cut must not take them back once it is archived.
@@ -398,7 +462,7 @@ impl State {
             last,
             inexact,
             unix_ms,
-            digest: writer.last_digest(),
+            digest: self.digest.get(),
             spares_table,
             entries: writer.into_bytes(),
         }))

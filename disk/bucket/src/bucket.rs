@@ -1,39 +1,98 @@
 //! A folder or a bucket.
 
+use crate::address::Address;
+use crate::folder::{Folder, User};
 use crate::keys::AgeKeys;
+use crate::service::Service;
+use crate::variables::Variables;
 use bytes::Bytes;
-use futures_util::{StreamExt, TryStreamExt};
-use object_store::aws::AmazonS3Builder;
-use object_store::local::LocalFileSystem;
-use object_store::path::Path;
-use object_store::{
-    ClientOptions, Error, GetOptions, GetRange, ObjectStore, ObjectStoreExt, PutMode, PutOptions,
-    PutPayload, RetryConfig,
-};
-use rustix::fs::Advice;
-use std::path::{Path as FilePath, PathBuf};
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::runtime::Runtime;
+use tokio::task::JoinError;
 use tonearm_archive::{ArchiveError, Bucket, BucketError, Keys};
 use tonearm_rt::Boxed;
-use url::Url;
 
-/// Headers that are read at the same time.
-const HEADS: usize = 32;
-/// How long a request may take, the repetitions of the client included.
-const TIMEOUT: Duration = Duration::from_secs(30);
+/// For how long an operation of a folder may not go forward.
+const STALL: Duration = Duration::from_secs(30);
 
 /// A folder (`file:///...`) or a bucket (`s3://bucket/prefix`). Cheap to clone.
 #[derive(Clone)]
 pub struct RealBucket {
     url: String,
-    store: Arc<dyn ObjectStore>,
-    /// The folder, if it is one.
-    folder: Option<PathBuf>,
-    prefix: Path,
-    runtime: Arc<Runtime>,
+    place: Place,
+    runtime: Arc<Threads>,
     keys: Arc<AgeKeys>,
+}
+
+#[derive(Clone)]
+enum Place {
+    Folder(Arc<Folder>, Arc<Hung>),
+    Service(Arc<Service>),
+}
+
+/// How many operations of a folder have been given up and have not ended. The kernel does not let go of a thread that waits for
+/// a disk which does not answer.
+#[derive(Default)]
+struct Hung(AtomicU64);
+
+/// The runtime in which requests run. Its end waits for none of them: a disk may never answer.
+struct Threads(Option<Runtime>);
+
+impl Threads {
+    fn get(&self) -> &Runtime {
+        self.0.as_ref().expect("it is there until the end")
+    }
+}
+
+impl Drop for Threads {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
+/// When a writer makes a folder that is not there. Its parents it never makes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Making {
+    /// Whenever it is not there.
+    #[default]
+    Always,
+    /// At the first start of the archive: this file notes the addresses at which the store has been archived. A folder that has
+    /// gone is on a disk that is not mounted.
+    Noted(PathBuf),
+    /// Never: people make it.
+    Never,
+}
+
+/// Who writes an archive.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Writer {
+    /// When it makes a folder.
+    pub making: Making,
+    /// Mount points of the store itself. A folder there is refused.
+    pub own_mounts: Vec<PathBuf>,
+}
+
+impl Writer {
+    /// The writer of archives of the store at `path`. Its notes are beside the store. A store that is a device has no folder for
+    /// notes that outlive the next start of the machine.
+    pub fn of_store(path: &Path) -> Self {
+        let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
+        let mut note = path.clone().into_os_string();
+        note.push(".archives");
+        let making = match path.is_file() {
+            true => Making::Noted(note.into()),
+            false => Making::Never,
+        };
+        Self {
+            making,
+            own_mounts: Vec::new(),
+        }
+    }
 }
 
 fn refused(url: &str, why: impl Into<String>) -> ArchiveError {
@@ -44,49 +103,43 @@ fn refused(url: &str, why: impl Into<String>) -> ArchiveError {
 }
 
 impl RealBucket {
-    /// Opens the place that `url` names. Nothing is sent yet. With `create`, a folder that does not exist is made. An S3
-    /// bucket takes keys, region and endpoint from the variables that other programs use (`AWS_ACCESS_KEY_ID`,
-    /// `AWS_SECRET_ACCESS_KEY`, `AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_ALLOW_HTTP`).
+    /// Opens the place that `url` names, for a reader or, with `create`, for a writer that notes nothing. Nothing is sent yet. An
+    /// S3 bucket takes keys, region and endpoint from the variables that other programs use (`AWS_ACCESS_KEY_ID`,
+    /// `AWS_SECRET_ACCESS_KEY`, `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_ALLOW_HTTP`).
+    ///
+    /// # Errors
+    /// When the address is of another kind, or incomplete; for a reader, when there is no such folder.
+    pub fn open(url: &str, create: bool) -> Result<Self, ArchiveError> {
+        Self::open_for(url, create.then(Writer::default))
+    }
+
+    /// The same for a writer. The folder is neither made nor looked at yet.
     ///
     /// # Errors
     /// When the address is of another kind, or incomplete.
-    pub fn open(url: &str, create: bool) -> Result<Self, ArchiveError> {
-        let parsed = Url::parse(url).map_err(|error| {
-            refused(url, format!("this is no address of an archive ({error}); write file:///folder or s3://bucket/prefix"))
-        })?;
-        let mut folder = None;
-        let (store, prefix): (Arc<dyn ObjectStore>, Path) = match parsed.scheme() {
-            "file" => {
-                let path = folder.insert(folder_of(url, &parsed, create)?);
-                let store = LocalFileSystem::new_with_prefix(path);
-                let store = store.map_err(|error| refused(url, error.to_string()))?;
-                (Arc::new(store.with_fsync(true)), Path::default())
-            }
-            "s3" => {
-                // The client takes the provider that the process has installed. Another part of it may have done so.
-                let _ = rustls::crypto::ring::default_provider().install_default();
-                let retry = RetryConfig {
-                    max_retries: 3,
-                    retry_timeout: TIMEOUT,
-                    ..RetryConfig::default()
+    pub fn open_to_write(url: &str, writer: Writer) -> Result<Self, ArchiveError> {
+        Self::open_for(url, Some(writer))
+    }
+
+    fn open_for(url: &str, writer: Option<Writer>) -> Result<Self, ArchiveError> {
+        let place = match Address::parse(url).map_err(|why| refused(url, why))? {
+            Address::Folder(path) => {
+                if writer.is_none() && !path.is_dir() {
+                    return Err(ArchiveError::Empty {
+                        url: url.to_string(),
+                    });
+                }
+                let folder = match writer {
+                    None => Folder::new(url, path, User::Reader),
+                    Some(Writer { making, own_mounts }) => {
+                        Folder::new(url, path, User::Writer(making)).outside(own_mounts)
+                    }
                 };
-                let client = ClientOptions::default().with_timeout(TIMEOUT);
-                let builder = AmazonS3Builder::from_env()
-                    .with_url(url)
-                    .with_client_options(client_options(client))
-                    .with_retry(retry);
-                let store = builder
-                    .build()
-                    .map_err(|error| refused(url, error.to_string()))?;
-                let prefix = Path::parse(parsed.path().trim_matches('/'));
-                let prefix = prefix.map_err(|error| refused(url, error.to_string()))?;
-                (Arc::new(store), prefix)
+                Place::Folder(Arc::new(folder), Arc::default())
             }
-            other => {
-                return Err(refused(
-                    url,
-                    format!("archives are at file:// or s3://, not at {other}://"),
-                ));
+            Address::Service { bucket, prefix } => {
+                let service = Service::new(bucket, prefix, &Variables::of_process());
+                Place::Service(Arc::new(service.map_err(|why| refused(url, why))?))
             }
         };
         let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -97,10 +150,8 @@ impl RealBucket {
         let runtime = runtime.map_err(|error| refused(url, error.to_string()))?;
         Ok(Self {
             url: url.to_string(),
-            store,
-            folder,
-            prefix,
-            runtime: Arc::new(runtime),
+            place,
+            runtime: Arc::new(Threads(Some(runtime))),
             keys: Arc::default(),
         })
     }
@@ -123,7 +174,7 @@ impl RealBucket {
     ///
     /// # Errors
     /// When a file has none.
-    pub fn with_identities(mut self, files: &[impl AsRef<FilePath>]) -> Result<Self, ArchiveError> {
+    pub fn with_identities(mut self, files: &[impl AsRef<Path>]) -> Result<Self, ArchiveError> {
         let mut keys = AgeKeys::default();
         for file in files {
             let added = keys.add_identities(file.as_ref());
@@ -134,166 +185,111 @@ impl RealBucket {
     }
 
     /// The runtime in which its requests run.
-    pub fn runtime(&self) -> &Arc<Runtime> {
-        &self.runtime
+    pub fn runtime(&self) -> &Runtime {
+        self.runtime.get()
     }
 
-    fn path(&self, name: &str) -> Path {
-        let parts = name.split('/');
-        parts.fold(self.prefix.clone(), |path, part| path.join(part))
+    /// Goes on with the keys, region and endpoint that `variables` name. A folder needs none.
+    ///
+    /// # Errors
+    /// When they cannot be used; then nothing has changed.
+    pub fn reload(&self, variables: &Variables) -> Result<(), ArchiveError> {
+        match &self.place {
+            Place::Folder(..) => Ok(()),
+            Place::Service(service) => {
+                let reloaded = service.reload(variables);
+                reloaded.map_err(|why| refused(&self.url, why))
+            }
+        }
     }
 
     /// Runs `work` in the runtime.
     async fn run<T: Send + 'static>(
         &self,
-        work: impl Future<Output = Result<T, Error>> + Send + 'static,
-    ) -> Result<T, Error> {
-        let done = self.runtime.spawn(work).await;
-        done.unwrap_or_else(|error| {
-            Err(Error::Generic {
-                store: "archive",
-                source: Box::new(error),
-            })
-        })
+        work: impl Future<Output = Result<T, BucketError>> + Send + 'static,
+    ) -> Result<T, BucketError> {
+        self.runtime().spawn(work).await.unwrap_or_else(panicked)
     }
 }
 
-/// Plain HTTP must be allowed by hand, for servers on the same machine.
-fn client_options(options: ClientOptions) -> ClientOptions {
-    let allowed =
-        std::env::var("AWS_ALLOW_HTTP").is_ok_and(|value| value == "true" || value == "1");
-    options.with_allow_http(allowed)
+fn panicked<T>(error: JoinError) -> Result<T, BucketError> {
+    Err(BucketError::Transient(error.to_string()))
 }
 
-fn folder_of(url: &str, parsed: &Url, create: bool) -> Result<PathBuf, ArchiveError> {
-    let path: PathBuf = parsed
-        .to_file_path()
-        .map_err(|()| refused(url, "write an absolute path: file:///folder"))?;
-    if create {
-        std::fs::create_dir_all(&path)
-            .map_err(|error| refused(url, format!("the folder cannot be made: {error}")))?;
-    } else if !path.is_dir() {
-        return Err(ArchiveError::Empty {
-            url: url.to_string(),
-        });
-    }
-    Ok(path)
-}
-
-/// Takes a file out of the page cache. Nobody reads a new object soon, so the host can use the memory for something else.
-/// The kernel also writes the next object faster into pages that it has just used.
-fn uncache(path: &FilePath) {
-    // The object is there in any case.
-    if let Ok(file) = std::fs::File::open(path) {
-        let _ = rustix::fs::fadvise(file, 0, None, Advice::DontNeed);
-    }
-}
-
-fn why(error: Error) -> BucketError {
-    let text = match &error {
-        // The text of the cause, without the name of the implementation.
-        Error::Generic { source, .. } => chain(source.as_ref()),
-        other => chain(other),
+/// Runs `work` with `folder` on a thread of its own. Gives it up when it has not gone forward for `stall`, and begins nothing new
+/// until it has ended. It calls its argument as it goes forward.
+async fn on_disk<T: Send + 'static>(
+    folder: Arc<Folder>,
+    hung: Arc<Hung>,
+    stall: Duration,
+    work: impl FnOnce(&Folder, &(dyn Fn() + Sync)) -> Result<T, BucketError> + Send + 'static,
+) -> Result<T, BucketError> {
+    let away = || {
+        let text = "the folder does not answer: is its disk or server away?";
+        Err(BucketError::Transient(text.into()))
     };
-    let (short, code) = (shortened(&text), code_of(&text));
-    match code.as_deref() {
-        Some("NoSuchBucket") => {
-            return BucketError::Refused(format!("the bucket does not exist ({short})"));
-        }
-        _ if text.contains("403 Forbidden") || text.contains("401 Unauthorized") => {
-            return BucketError::Refused(format!(
-                "access is denied: check the credentials ({short})"
-            ));
-        }
-        _ => {}
+    if hung.0.load(Ordering::SeqCst) > 0 {
+        return away();
     }
-    let text = short;
-    match error {
-        Error::PermissionDenied { .. } | Error::Unauthenticated { .. } => {
-            BucketError::Refused(format!("access is denied: check the credentials ({text})"))
+    let beats = Arc::new(AtomicU64::new(0));
+    // True once it was given up or has ended, whichever was first.
+    let is_over = Arc::new(Mutex::new(false));
+    let over = |is_over: &Mutex<bool>| {
+        let mut is_over = is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::replace(&mut *is_over, true)
+    };
+    let (own_beats, own_over, own_hung) = (beats.clone(), is_over.clone(), hung.clone());
+    let mut working = tokio::task::spawn_blocking(move || {
+        let done = work(&folder, &|| {
+            own_beats.fetch_add(1, Ordering::Relaxed);
+        });
+        if over(&own_over) {
+            own_hung.0.fetch_sub(1, Ordering::SeqCst);
         }
-        Error::NotFound { .. } => {
-            BucketError::Refused(format!("the bucket or folder does not exist ({text})"))
+        done
+    });
+    loop {
+        let before = beats.load(Ordering::Relaxed);
+        match tokio::time::timeout(stall, &mut working).await {
+            Ok(done) => return done.unwrap_or_else(panicked),
+            Err(_) if beats.load(Ordering::Relaxed) > before => {}
+            Err(_) => {
+                hung.0.fetch_add(1, Ordering::SeqCst);
+                if over(&is_over) {
+                    hung.0.fetch_sub(1, Ordering::SeqCst);
+                    return working.await.unwrap_or_else(panicked);
+                }
+                return away();
+            }
         }
-        Error::NotSupported { .. }
-        | Error::NotImplemented { .. }
-        | Error::InvalidPath { .. }
-        | Error::UnknownConfigurationKey { .. } => BucketError::Refused(text),
-        _ => BucketError::Transient(text),
     }
-}
-
-fn between<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
-    let (_, rest) = text.split_once(&format!("<{tag}>"))?;
-    let (inner, _) = rest.split_once(&format!("</{tag}>"))?;
-    Some(inner)
-}
-
-/// The code of an error of S3.
-fn code_of(text: &str) -> Option<String> {
-    between(text, "Code").map(str::to_string)
-}
-
-/// What people need of an error: of an answer in XML, code and message; of a failed connection, its end.
-fn shortened(text: &str) -> String {
-    if let (Some(code), Some(message)) = (between(text, "Code"), between(text, "Message")) {
-        return format!("{code}: {message}");
-    }
-    match text.split_once("HTTP error: ") {
-        Some((_, end)) => format!("it does not answer: {end}"),
-        None => text.to_string(),
-    }
-}
-
-/// An error and its causes, each once.
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 impl Bucket for RealBucket {
     fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>> {
-        let (store, path) = (self.store.clone(), self.path(name));
-        let file = self.folder.as_ref().map(|folder| folder.join(name));
-        Box::pin(async move {
-            let put = async move {
-                let options = PutOptions {
-                    mode: PutMode::Create,
-                    ..PutOptions::default()
-                };
-                let payload = PutPayload::from_bytes(object);
-                let put = store.put_opts(&path, payload, options).await?;
-                if let Some(file) = file {
-                    uncache(&file);
-                }
-                Ok(put)
-            };
-            match self.run(put).await {
-                Ok(_) => Ok(true),
-                Err(Error::AlreadyExists { .. } | Error::Precondition { .. }) => Ok(false),
-                Err(error) => Err(why(error)),
+        let name = name.to_string();
+        match self.place.clone() {
+            Place::Folder(folder, hung) => {
+                Box::pin(self.run(on_disk(folder, hung, STALL, move |folder, beat| {
+                    folder.put_new(&name, &object, beat)
+                })))
             }
-        })
+            Place::Service(service) => {
+                Box::pin(self.run(async move { service.put_new(&name, object).await }))
+            }
+        }
     }
 
     fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
-        let (store, path) = (self.store.clone(), self.path(name));
-        Box::pin(async move {
-            let get = async move { store.get(&path).await?.bytes().await };
-            match self.run(get).await {
-                Ok(bytes) => Ok(Some(bytes.into())),
-                Err(Error::NotFound { .. }) => Ok(None),
-                Err(error) => Err(why(error)),
+        let name = name.to_string();
+        match self.place.clone() {
+            Place::Folder(folder, hung) => {
+                Box::pin(self.run(on_disk(folder, hung, STALL, move |folder, beat| {
+                    folder.get(&name, beat)
+                })))
             }
-        })
+            Place::Service(service) => Box::pin(self.run(async move { service.get(&name).await })),
+        }
     }
 
     fn heads<'a>(
@@ -301,63 +297,50 @@ impl Bucket for RealBucket {
         names: &'a [String],
         bytes: usize,
     ) -> Boxed<'a, Result<Vec<Option<Vec<u8>>>, BucketError>> {
-        let paths: Vec<Path> = names.iter().map(|name| self.path(name)).collect();
-        let store = self.store.clone();
-        Box::pin(async move {
-            let get = async move {
-                let heads = futures_util::stream::iter(paths).map(|path| {
-                    let store = store.clone();
-                    async move {
-                        let options = GetOptions {
-                            range: Some(GetRange::Bounded(0..bytes as u64)),
-                            ..GetOptions::default()
-                        };
-                        let head = match store.get_opts(&path, options).await {
-                            Ok(found) => Some(found.bytes().await?.to_vec()),
-                            Err(Error::NotFound { .. }) => None,
-                            Err(error) => return Err(error),
-                        };
-                        Ok(head.filter(|head| head.len() == bytes))
-                    }
-                });
-                heads.buffered(HEADS).try_collect::<Vec<_>>().await
-            };
-            self.run(get).await.map_err(why)
-        })
+        let names = names.to_vec();
+        match self.place.clone() {
+            Place::Folder(folder, hung) => {
+                Box::pin(self.run(on_disk(folder, hung, STALL, move |folder, beat| {
+                    folder.heads(&names, bytes, beat)
+                })))
+            }
+            Place::Service(service) => {
+                Box::pin(self.run(async move { service.heads(&names, bytes).await }))
+            }
+        }
     }
 
     fn list<'a>(&'a self, folder: &'a str) -> Boxed<'a, Result<Vec<String>, BucketError>> {
-        let (store, prefix, path) = (self.store.clone(), self.prefix.clone(), self.path(folder));
+        let name = folder.to_string();
+        let place = self.place.clone();
         Box::pin(async move {
-            let list = async move {
-                let found = store.list(Some(&path));
-                let found = found.map_ok(|meta| meta.location);
-                found.try_collect::<Vec<Path>>().await
+            let mut names = match place {
+                Place::Folder(folder, hung) => {
+                    let list =
+                        move |folder: &Folder, beat: &(dyn Fn() + Sync)| folder.list(&name, beat);
+                    self.run(on_disk(folder, hung, STALL, list)).await?
+                }
+                Place::Service(service) => {
+                    self.run(async move { service.list(&name).await }).await?
+                }
             };
-            let found = match self.run(list).await {
-                Err(Error::NotFound { .. }) => Vec::new(),
-                other => other.map_err(why)?,
-            };
-            let relative = found.iter().filter_map(|path| {
-                let parts = path.prefix_match(&prefix)?;
-                let parts: Vec<_> = parts.map(|part| part.as_ref().to_string()).collect();
-                Some(parts.join("/"))
-            });
-            let mut names: Vec<String> = relative.collect();
             names.sort_unstable();
             Ok(names)
         })
     }
 
     fn delete<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<(), BucketError>> {
-        let (store, path) = (self.store.clone(), self.path(name));
-        Box::pin(async move {
-            let delete = async move { store.delete(&path).await };
-            match self.run(delete).await {
-                Ok(()) | Err(Error::NotFound { .. }) => Ok(()),
-                Err(error) => Err(why(error)),
+        let name = name.to_string();
+        match self.place.clone() {
+            Place::Folder(folder, hung) => {
+                Box::pin(self.run(on_disk(folder, hung, STALL, move |folder, _| {
+                    folder.delete(&name)
+                })))
             }
-        })
+            Place::Service(service) => {
+                Box::pin(self.run(async move { service.delete(&name).await }))
+            }
+        }
     }
 
     fn url(&self) -> String {

@@ -1,25 +1,17 @@
 use super::*;
+use std::sync::mpsc::channel;
 
-fn generic(text: &'static str) -> BucketError {
-    why(Error::Generic {
-        store: "S3",
-        source: text.into(),
-    })
+fn folder() -> (Arc<Folder>, Arc<Hung>) {
+    let folder = Folder::new("file:///x", "/x".into(), User::Reader);
+    (Arc::new(folder), Arc::default())
 }
 
-#[test]
-fn errors_of_services_are_short_and_tell_what_helps() {
-    let denied = "Server returned non-2xx status code: 403 Forbidden: <Error><Code>SignatureDoesNotMatch</Code>\
-         <Message>The signature is wrong.</Message><StringToSign>x</StringToSign></Error>";
-    let text =
-        "access is denied: check the credentials (SignatureDoesNotMatch: The signature is wrong.)";
-    assert_eq!(generic(denied), BucketError::Refused(text.into()));
-    let missing = "404 Not Found: <Error><Code>NoSuchBucket</Code><Message>None.</Message></Error>";
-    let text = "the bucket does not exist (NoSuchBucket: None.)";
-    assert_eq!(generic(missing), BucketError::Refused(text.into()));
-    let away = "after 3 retries - HTTP error: tcp connect error: Connection refused";
-    let text = "it does not answer: tcp connect error: Connection refused";
-    assert_eq!(generic(away), BucketError::Transient(text.into()));
+fn runtime() -> Runtime {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap()
 }
 
 #[test]
@@ -35,13 +27,43 @@ fn addresses_that_cannot_be_used_are_told() {
     }
 }
 
-/// The library syncs a new object and its folder only when it is told to. A power cut of the machine with the folder must not take
-/// back what is called archived. No test can cut that power, so this one looks at what the library was told.
 #[test]
-fn objects_in_a_folder_are_synced() {
-    let folder = std::env::temp_dir();
-    let folder = url::Url::from_directory_path(folder).unwrap();
-    let bucket = RealBucket::open(folder.as_str(), false).unwrap();
-    let told = format!("{:?}", bucket.store);
-    assert!(told.contains("fsync: true"), "{told}");
+fn an_operation_of_a_folder_that_hangs_is_given_up() {
+    let (runtime, (folder, hung)) = (runtime(), folder());
+    let stall = Duration::from_millis(20);
+    let (release, held) = channel::<()>();
+    let (ended, end) = channel::<()>();
+    let first = runtime.block_on(on_disk(folder.clone(), hung.clone(), stall, move |_, _| {
+        held.recv().ok();
+        drop(ended);
+        Ok(1)
+    }));
+    assert!(matches!(first, Err(BucketError::Transient(_))), "{first:?}");
+    // Nothing new begins while it hangs.
+    let next = || runtime.block_on(on_disk(folder.clone(), hung.clone(), stall, |_, _| Ok(2)));
+    assert!(matches!(next(), Err(BucketError::Transient(_))));
+    drop(release);
+    end.recv().unwrap_err();
+    while hung.0.load(Ordering::SeqCst) > 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(next(), Ok(2));
+}
+
+#[test]
+fn an_operation_of_a_folder_may_take_long_if_it_goes_forward() {
+    let (runtime, (folder, hung)) = (runtime(), folder());
+    let done = runtime.block_on(on_disk(
+        folder,
+        hung,
+        Duration::from_millis(200),
+        |_, beat| {
+            for _ in 0..20 {
+                std::thread::sleep(Duration::from_millis(20));
+                beat();
+            }
+            Ok(3)
+        },
+    ));
+    assert_eq!(done, Ok(3));
 }

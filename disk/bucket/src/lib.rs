@@ -1,8 +1,17 @@
-//! Real archives: folders and S3 buckets, by the crate `object_store`, encrypted by the crate `age`.
+//! Real archives: folders, and S3 buckets by the crate `object_store`, encrypted by the crate `age`.
 //!
 //! The engine has no second runtime. `object_store` needs tokio, so it has one of its own here, with threads of its own.
+//! Operations of folders run on them, too: a folder may be on a share that does not answer.
 
+mod address;
 mod bucket;
+mod credentials;
+mod folder;
 mod keys;
+mod line;
+mod refusal;
+mod service;
+mod variables;
 
-pub use bucket::RealBucket;
+pub use bucket::{Making, RealBucket, Writer};
+pub use variables::Variables;

@@ -68,6 +68,8 @@ pub struct ArchiveInfo {
     pub merged: u64,
     /// Why ranges are not merged any more.
     pub unmerged: Option<String>,
+    /// How the clock of the machine was set last, if it was.
+    pub clock: Option<String>,
 }
 
 /// How far the archive is.

@@ -9,6 +9,20 @@ use tonearm_rt::Boxed;
 use tonearm_trail::WriteCache;
 
 impl Engine {
+    /// Says that a store which a restore has filled has all of its content.
+    ///
+    /// # Errors
+    /// When the superblocks cannot be written.
+    pub async fn complete(&self) -> Result<(), EngineError> {
+        let superblock = {
+            let mut superblock = self.0.superblock.borrow_mut();
+            superblock.incomplete = false;
+            superblock.generation += 1;
+            superblock.clone()
+        };
+        superblocks::store(&self.0.pool, &self.0.members, &superblock, true).await
+    }
+
     /// Refuses further commits, also those of callers that wait for space. Then writes everything home, marks the store
     /// clean and ends it. Later calls are errors.
     ///

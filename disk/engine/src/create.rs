@@ -30,9 +30,10 @@ pub struct CreatePlan {
 
 impl CreatePlan {
     /// The first commit of the new store will be the one behind `lsn`, because the store gets the state of that commit of
-    /// another store.
+    /// another store. Until [`Engine::complete`](crate::Engine::complete) says that it has it, it is no store for anybody else.
     pub fn begin_behind(&mut self, lsn: Lsn) {
         self.superblock.log.log_end_lsn = lsn.0;
+        self.superblock.incomplete = true;
     }
 }
 
@@ -140,6 +141,7 @@ pub fn plan_create(
             .as_ref()
             .map_or(HeadKind::Sequential, |head| head.kind),
         physical_tracks: sheets.iter().any(|(_, sheet)| !sheet.runs.is_empty()),
+        incomplete: false,
         track_bytes,
         log_offset: HEADER_AREA_BYTES,
         log_tracks,

@@ -51,6 +51,15 @@ pub enum EngineError {
         /// The rule that it breaks.
         cause: FormatError,
     },
+    /// A restore has not completed the store.
+    #[error(
+        "{member} is no store yet: a restore has not written all of its content; run the same `tonearm restore` again to go \
+         on, or remove it"
+    )]
+    Incomplete {
+        /// Path of the primary member.
+        member: String,
+    },
     /// The members do not belong together.
     #[error("{member}: {why}")]
     WrongMember {

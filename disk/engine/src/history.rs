@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use tonearm_base::{Lsn, Nanos, crc32c};
 use tonearm_layout::Piece;
+use tonearm_rt::Notified;
 use tonearm_trail::{History, HistoryError};
 
 /// Content of a block that a commit moved.
@@ -60,6 +61,11 @@ impl Engine {
         archived.lsn.set(lsn.max(archived.lsn.get()));
         drop(last);
         archived.changed.notify();
+    }
+
+    /// Resolves when the archiver has told something, or an archive begins.
+    pub fn archive_told(&self) -> Notified {
+        self.0.archived.changed.wait()
     }
 
     /// Waits until the archive has been taken over, its bucket does not answer, or it has ended. No longer than until

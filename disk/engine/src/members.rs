@@ -17,8 +17,21 @@ pub(crate) struct Assembled {
     pub unreadable: Vec<UnreadableSlot>,
 }
 
-/// Brings the members into the store's order and checks that they belong together.
+/// As [`assemble_any`], of a store that is complete.
 pub(crate) async fn assemble(
+    pool: &BufPool,
+    members: Vec<MemberDevice>,
+) -> Result<Assembled, EngineError> {
+    let primary = members.first().map(|member| member.path.clone());
+    let assembled = assemble_any(pool, members).await?;
+    match primary.filter(|_| assembled.superblock.incomplete) {
+        Some(member) => Err(EngineError::Incomplete { member }),
+        None => Ok(assembled),
+    }
+}
+
+/// Brings the members into the store's order and checks that they belong together.
+pub(crate) async fn assemble_any(
     pool: &BufPool,
     members: Vec<MemberDevice>,
 ) -> Result<Assembled, EngineError> {

@@ -6,7 +6,7 @@ use crate::engine::{Counters, Engine, Inner};
 use crate::error::EngineError;
 use crate::images::Images;
 use crate::log_drives::LogDrives;
-use crate::members::{Assembled, assemble};
+use crate::members::{Assembled, assemble, assemble_any};
 use crate::options::OpenOptions;
 use crate::ordered::Ordered;
 use crate::pinned::Pinned;
@@ -59,7 +59,10 @@ async fn open(
         mut superblock,
         mut devices,
         unreadable,
-    } = assemble(pool, members).await?;
+    } = match options.incomplete {
+        false => assemble(pool, members).await?,
+        true => assemble_any(pool, members).await?,
+    };
     if options.write_cache == WriteCache::Ordered {
         let ordered = |device| Rc::new(Ordered(device)) as Rc<dyn Device>;
         devices = devices.into_iter().map(ordered).collect();

@@ -54,6 +54,8 @@ pub struct OpenOptions {
     pub placement: Option<Placement>,
     /// Where the log is damaged, keep what is before the damage (`check --repair`).
     pub give_up_damaged_log: bool,
+    /// Open a store that a restore has not completed, to go on with the restore.
+    pub incomplete: bool,
 }
 
 impl Default for OpenOptions {
@@ -75,6 +77,7 @@ impl Default for OpenOptions {
             grow_blocks: 0,
             placement: None,
             give_up_damaged_log: false,
+            incomplete: false,
         }
     }
 }

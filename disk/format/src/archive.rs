@@ -14,6 +14,8 @@ const WHAT: &str = "archive object";
 pub const ARCHIVE_HEADER_BYTES: usize = 128;
 /// Most bytes of an uncompressed payload.
 pub const ARCHIVE_PAYLOAD_MAX: u64 = 1 << 32;
+/// The same for objects without changes or blocks. A base has 12 bytes for each part.
+pub const ARCHIVE_LIST_MAX: u64 = 64 << 20;
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
@@ -91,7 +93,8 @@ pub struct ArchiveHeader {
     /// Range, merged: its last commit. Base: the first commit to which it can be restored. Opening: the last commit that is archived.
     /// Mark: the commit that it names. Part of a base: the block behind its last one.
     pub last: u64,
-    /// Range, merged: states from this commit on, up to `exact_from`, cannot be had from it; 0 when all can.
+    /// Range, merged: states from this commit on, up to `exact_from`, cannot be had from it; 0 when all can. Base: see
+    /// [`ArchiveHeader::kept_from`]; 0 when it does not say.
     pub inexact_from: u64,
     /// Range, merged: see `inexact_from`. Base, mark in the chain: the last commit that is archived. Else 0.
     pub exact_from: u64,
@@ -200,6 +203,7 @@ impl ArchiveHeader {
                 ("base", header.base),
                 ("epoch", header.epoch),
                 ("last", header.last),
+                ("inexact_from", header.inexact_from),
                 ("exact_from", header.exact_from),
                 ("unix_ms", header.unix_ms),
             ],
@@ -214,7 +218,16 @@ impl ArchiveHeader {
         if first > last {
             return Err(wrong("it stands for no object"));
         }
-        if header.raw_bytes > ARCHIVE_PAYLOAD_MAX || header.stored_bytes > 2 * ARCHIVE_PAYLOAD_MAX {
+        if header.kept_from() > header.number.max(1) {
+            return Err(wrong(
+                "the chain is kept from an object on that comes later",
+            ));
+        }
+        let most = match header.kind {
+            ArchiveKind::Range | ArchiveKind::Merged | ArchiveKind::BasePart => ARCHIVE_PAYLOAD_MAX,
+            ArchiveKind::Opening | ArchiveKind::Base | ArchiveKind::Mark => ARCHIVE_LIST_MAX,
+        };
+        if header.raw_bytes > most || header.stored_bytes > 2 * most {
             return Err(wrong("its payload is too large"));
         }
         Ok(header)
@@ -223,6 +236,14 @@ impl ArchiveHeader {
     /// True when its payload has the changes of commits.
     pub fn has_commits(&self) -> bool {
         matches!(self.kind, ArchiveKind::Range | ArchiveKind::Merged)
+    }
+
+    /// Base: the number from which on the chain is kept. Objects before it may have been deleted.
+    pub fn kept_from(&self) -> u64 {
+        match self.kind {
+            ArchiveKind::Base => self.inexact_from.max(1),
+            _ => 1,
+        }
     }
 
     /// The numbers in the chain of the first and the last object that it stands for: its own, unless it is merged.
@@ -399,8 +420,8 @@ impl ArchiveWriter {
         self.bytes.is_empty()
     }
 
-    /// The digest of the last commit: of what it changes, without where the content comes from. Two histories of one store
-    /// that have different commits of one number differ in it.
+    /// The digest of the last commit alone: of what it changes, without where the content comes from. [`chain_digest`] makes
+    /// that of a history of it.
     pub fn last_digest(&self) -> u32 {
         self.last_digest
     }
@@ -425,6 +446,15 @@ impl ArchiveWriter {
         bytes[13..].copy_from_slice(&second.to_le_bytes());
         self.digest = crc32c(&bytes);
     }
+}
+
+/// The digest of a history that has the digest `before`, and then a commit with the digest `commit`. Two histories of one store
+/// that have had a different commit since the beginning of the digest differ in it, even if their last commits are the same.
+pub fn chain_digest(before: u32, commit: u32) -> u32 {
+    let mut bytes = [0; 8];
+    bytes[..4].copy_from_slice(&before.to_le_bytes());
+    bytes[4..].copy_from_slice(&commit.to_le_bytes());
+    crc32c(&bytes)
 }
 
 /// Reads the entries of a payload of blocks of `block_size` bytes.
@@ -598,12 +628,17 @@ impl ArchiveBase {
         let mut reader = ArchiveReader::new(payload, 0);
         let (block_size, size_blocks) = decode_shape(&mut reader)?;
         let folder = reader.number()?;
-        let mut parts = Vec::new();
+        let mut parts: Vec<ArchivePart> = Vec::new();
         while !reader.rest.is_empty() {
-            parts.push(ArchivePart {
-                end_block: reader.number()?,
-                crc: reader.short()?,
-            });
+            let (end_block, crc) = (reader.number()?, reader.short()?);
+            let before = parts.last().map_or(0, |part| part.end_block);
+            if end_block <= before || end_block > size_blocks {
+                return Err(FormatError::Inconsistent {
+                    what: WHAT,
+                    why: "its parts are not in order, or beyond the store",
+                });
+            }
+            parts.push(ArchivePart { end_block, crc });
         }
         Ok(Self {
             block_size,

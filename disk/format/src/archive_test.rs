@@ -1,3 +1,4 @@
+use crate::archive::ARCHIVE_LIST_MAX;
 use crate::*;
 use proptest::prelude::*;
 use tonearm_base::{Lsn, crc32c};
@@ -116,6 +117,47 @@ proptest! {
 }
 
 #[test]
+fn lists_that_are_too_long_or_out_of_order_are_refused() {
+    for kind in [ArchiveKind::Opening, ArchiveKind::Base, ArchiveKind::Mark] {
+        let list = ArchiveHeader {
+            kind,
+            inexact_from: 0,
+            raw_bytes: ARCHIVE_LIST_MAX,
+            ..header()
+        };
+        assert_eq!(ArchiveHeader::decode(&list.encode()), Ok(list));
+        let long = ArchiveHeader {
+            raw_bytes: ARCHIVE_LIST_MAX + 1,
+            ..list
+        };
+        assert!(ArchiveHeader::decode(&long.encode()).is_err());
+    }
+    for (ends, is_right) in [
+        (&[20, 60, 77][..], true),
+        (&[20, 20, 77], false),
+        (&[60, 20, 77], false),
+        (&[0, 77], false),
+        (&[20, 78], false),
+    ] {
+        let part = |end_block: &u64| ArchivePart {
+            end_block: *end_block,
+            crc: 1,
+        };
+        let base = ArchiveBase {
+            block_size: 8192,
+            size_blocks: 77,
+            folder: 9,
+            parts: ends.iter().map(part).collect(),
+        };
+        assert_eq!(
+            ArchiveBase::decode(&base.encode()).is_ok(),
+            is_right,
+            "{ends:?}"
+        );
+    }
+}
+
+#[test]
 fn openings_and_bases_come_back() {
     let opening = ArchiveOpening {
         block_size: 4096,
@@ -135,4 +177,38 @@ fn openings_and_bases_come_back() {
             .collect(),
     };
     assert_eq!(ArchiveBase::decode(&base.encode()), Ok(base));
+}
+
+#[test]
+fn base_keeps_nothing_from_a_later_object_on() {
+    let base = ArchiveHeader {
+        kind: ArchiveKind::Base,
+        inexact_from: 7,
+        ..header()
+    };
+    assert_eq!(ArchiveHeader::decode(&base.encode()), Ok(base));
+    assert_eq!(base.kept_from(), 7);
+    let later = ArchiveHeader {
+        inexact_from: 8,
+        ..base
+    };
+    assert!(ArchiveHeader::decode(&later.encode()).is_err());
+    let silent = ArchiveHeader {
+        inexact_from: 0,
+        ..base
+    };
+    assert_eq!((silent.kept_from(), header().kept_from()), (1, 1));
+}
+
+#[test]
+fn digest_of_a_history_has_all_of_its_commits() {
+    let history = |commits: &[u32]| {
+        commits[1..]
+            .iter()
+            .fold(commits[0], |before, own| chain_digest(before, *own))
+    };
+    assert_eq!(history(&[1, 2, 3]), history(&[1, 2, 3]));
+    for other in [[9, 2, 3], [1, 9, 3], [1, 2, 9], [2, 1, 3]] {
+        assert_ne!(history(&[1, 2, 3]), history(&other));
+    }
 }

@@ -17,6 +17,7 @@ fn superblock() -> Superblock {
         log_sector_bytes: SECTOR as u16,
         head: HeadKind::Sequential,
         physical_tracks: false,
+        incomplete: false,
         track_bytes: 1 << 20,
         log_offset: HEADER_AREA_BYTES,
         log_tracks: 64,

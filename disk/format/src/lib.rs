@@ -27,7 +27,7 @@ mod volume_table;
 pub use acl::Acl;
 pub use archive::{
     ARCHIVE_HEADER_BYTES, ArchiveBase, ArchiveEntry, ArchiveHeader, ArchiveKind, ArchiveOpening,
-    ArchivePart, ArchiveReader, ArchiveWriter, Words,
+    ArchivePart, ArchiveReader, ArchiveWriter, Words, chain_digest,
 };
 pub use array::{
     ARRAY_BYTES, ARRAY_MEMBERS_MAX, ArrayDescriptor, ArrayLevel, ArrayMember, ArrayMissing,

@@ -26,6 +26,8 @@ const VERSION_PLAIN: u32 = 3;
 const VERSION_HEAD: u32 = 2;
 /// The log's tracks are those of the drives. Each log member has a [`crate::TrackSheet`].
 const FLAG_PHYSICAL_TRACKS: u16 = 1;
+/// A restore has not written all content yet.
+const FLAG_INCOMPLETE: u16 = 1 << 1;
 const WHAT: &str = "superblock";
 /// Most members of a store.
 pub const MEMBERS_MAX: usize = 8;
@@ -221,6 +223,8 @@ pub struct Superblock {
     pub head: HeadKind,
     /// The log's tracks are those of its drives; each log member has a [`crate::TrackSheet`].
     pub physical_tracks: bool,
+    /// A restore has not written all content yet: nobody else may take it for a store.
+    pub incomplete: bool,
     /// Bytes of a log track; of the longest one when tracks are those of the drive.
     pub track_bytes: u32,
     /// Byte offset of the log on its member.
@@ -276,7 +280,10 @@ impl Superblock {
         raw.log_member = self.log_member.into();
         raw.log_sector_bytes = self.log_sector_bytes.into();
         raw.head = (self.head as u16).into();
-        raw.flags = u16::from(self.physical_tracks).into();
+        let flag = |is_set, flag| if is_set { flag } else { 0 };
+        raw.flags = (flag(self.physical_tracks, FLAG_PHYSICAL_TRACKS)
+            | flag(self.incomplete, FLAG_INCOMPLETE))
+        .into();
         if let Layout::Segments {
             segment_bytes,
             placement,
@@ -371,6 +378,7 @@ impl Superblock {
                 raw.log_sector_bytes.get()
             },
             physical_tracks: !plain && raw.flags.get() & FLAG_PHYSICAL_TRACKS != 0,
+            incomplete: !plain && raw.flags.get() & FLAG_INCOMPLETE != 0,
             head: head.ok_or(bad("the way to follow the head is unknown"))?,
             track_bytes: raw.track_bytes.get(),
             log_offset: raw.log_offset.get(),

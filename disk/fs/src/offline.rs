@@ -179,8 +179,49 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
         names_max: usize,
         mut each: impl FnMut(&[u8], &Inode) -> Result<(), E>,
     ) -> Result<(), E> {
+        self.visit(ROOT_INO, names_max, |path, attr| {
+            match attr.inode.mode & TYPE {
+                REGULAR => each(path, &attr.inode),
+                _ => Ok(()),
+            }
+        })
+    }
+
+    /// The directory at `path`; `None` when something else is there, or nothing.
+    ///
+    /// # Errors
+    /// When a page cannot be read or is damaged.
+    pub fn directory(&mut self, path: &[u8]) -> Result<Option<Attr>, OfflineError> {
+        let found = match self.walk(path) {
+            Ok(Found::File(ino, inode)) => Attr { ino, inode },
+            Ok(Found::Missing(..)) => return Ok(None),
+            Err(error @ (OfflineError::Damaged(_) | OfflineError::Page(_))) => return Err(error),
+            Err(_) => return Ok(None),
+        };
+        Ok((found.inode.mode & TYPE == DIRECTORY).then_some(found))
+    }
+
+    /// Calls `each` for everything below directory `dir`, with the path from there, in the order of the bytes of the paths. That
+    /// of a directory ends with a slash; it comes before what is in it.
+    ///
+    /// # Errors
+    /// When a page cannot be read or is damaged, and those of `each`.
+    pub fn below<E: From<OfflineError>>(
+        &mut self,
+        dir: u64,
+        each: impl FnMut(&[u8], Attr) -> Result<(), E>,
+    ) -> Result<(), E> {
+        self.visit(dir, NAMES_MAX, each)
+    }
+
+    fn visit<E: From<OfflineError>>(
+        &mut self,
+        dir: u64,
+        names_max: usize,
+        mut each: impl FnMut(&[u8], Attr) -> Result<(), E>,
+    ) -> Result<(), E> {
         let mut path = Vec::new();
-        let mut levels = vec![Level::new(ROOT_INO, 0)];
+        let mut levels = vec![Level::new(dir, 0)];
         let mut kept = 0;
         while let Some(level) = levels.last_mut() {
             path.truncate(level.path_len);
@@ -209,9 +250,10 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
                     return Err(damaged(&path, "is in another directory than it tells").into());
                 }
                 DIRECTORY => levels.push(Level::new(name.ino, path.len())),
-                REGULAR => each(&path, &inode)?,
                 _ => {}
             }
+            let ino = name.ino;
+            each(&path, Attr { ino, inode })?;
         }
         Ok(())
     }
@@ -241,6 +283,18 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
 
     /// The error for a symbolic link.
     fn link(&mut self, path: &[u8], ino: u64) -> Result<OfflineError, OfflineError> {
+        let target = self.target(ino)?;
+        Ok(OfflineError::SymbolicLink {
+            path: path_text(path),
+            target: path_text(&target),
+        })
+    }
+
+    /// Where a symbolic link leads.
+    ///
+    /// # Errors
+    /// When a page cannot be read or is damaged.
+    pub fn target(&mut self, ino: u64) -> Result<Vec<u8>, OfflineError> {
         let mut target = Vec::new();
         let first = Key {
             kind: item::TARGET,
@@ -251,10 +305,7 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
             target.extend(value.iter().filter(|_| is_own));
             is_own
         })?;
-        Ok(OfflineError::SymbolicLink {
-            path: path_text(path),
-            target: path_text(&target),
-        })
+        Ok(target)
     }
 
     /// The `most` smallest names of a directory that are greater than `after`, in order, and whether these are all.

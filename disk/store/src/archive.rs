@@ -11,7 +11,7 @@ use crate::store::{Store, Uring};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-pub use thread::{ArchiveThread, Call, Caller};
+pub use thread::{ArchiveEnd, ArchiveThread, Call, Caller};
 use tonearm_archive::{ArchiverOptions, Bucket, EngineSource, MarkRequest};
 use tonearm_base::{Lsn, Nanos};
 use tonearm_engine::{ArchiveInfo, ArchiveState, Engine};

@@ -38,7 +38,7 @@ impl Default for CreateOptions {
 /// # Errors
 /// When `path` exists, or the sizes do not work. Nothing is left at `path` then, except what was there before.
 pub fn create(path: &Path, options: &CreateOptions) -> Result<(), StoreError> {
-    create_behind(path, options, HomeParams::default(), Lsn(0))
+    create_behind(path, options, HomeParams::default(), None)
 }
 
 /// As [`create`], with the layout of `home`. The first commit of the store will be the one behind `lsn`, because the store
@@ -50,7 +50,7 @@ pub fn create_behind(
     path: &Path,
     options: &CreateOptions,
     home: HomeParams,
-    lsn: Lsn,
+    restored: Option<Lsn>,
 ) -> Result<(), StoreError> {
     let params = CreateParams {
         size_bytes: options.size_bytes,
@@ -72,7 +72,9 @@ pub fn create_behind(
         path: String::new(),
     };
     let mut plan = plan_create(&params, &[member])?;
-    plan.begin_behind(lsn);
+    if let Some(lsn) = restored {
+        plan.begin_behind(lsn);
+    }
     let executor = Executor::new()?;
     let create = Create {
         size_bytes: plan.member_bytes[0],

@@ -21,7 +21,9 @@ mod place;
 mod store;
 mod units;
 
-pub use archive::{ARCHIVE_GRACE, ArchiveThread, Call, Caller, archive_unfinished, begin_archive};
+pub use archive::{
+    ARCHIVE_GRACE, ArchiveEnd, ArchiveThread, Call, Caller, archive_unfinished, begin_archive,
+};
 pub use aru::Aru;
 pub use create::{CreateOptions, create, create_behind, new_uuid, now_unix_s};
 pub use error::StoreError;

@@ -3,8 +3,9 @@
 
 use crate::failure::{Failure, Result};
 use crate::ffi;
+use std::path::Path;
 use std::time::Duration;
-use tonearm_bucket::RealBucket;
+use tonearm_bucket::{RealBucket, Writer};
 use tonearm_store::{ArchiverOptions, Nanos, Store, StoreError};
 
 /// Parameters of a URI beside the address, as they are written there.
@@ -58,12 +59,12 @@ impl<'a> Wanted<'a> {
         is_same(self.url, url)
     }
 
-    /// Begins to archive `store`.
+    /// Begins to archive `store`, which is at `path`.
     ///
     /// # Errors
     /// When that cannot be.
-    pub fn begin(&self, store: &Store) -> std::result::Result<(), StoreError> {
-        let bucket = RealBucket::open(self.url, true);
+    pub fn begin(&self, store: &Store, path: &Path) -> std::result::Result<(), StoreError> {
+        let bucket = RealBucket::open_to_write(self.url, Writer::of_store(path));
         let bucket = bucket.and_then(|bucket| bucket.with_recipients(&self.recipients));
         let bucket = bucket.map_err(|error| StoreError::Archive(error.to_string()))?;
         store.start_archive(bucket, self.options.clone())

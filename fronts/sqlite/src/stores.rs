@@ -120,7 +120,7 @@ impl Store {
                 "a store has one archive at a time: {path} is archived at {}, not at {url}",
                 info.url
             ),
-            (None, Some(store), _) => match wanted.begin(store) {
+            (None, Some(store), _) => match wanted.begin(store, Path::new(path)) {
                 Ok(()) => return Ok(()),
                 Err(error) => format!("{path} cannot be archived: {error}"),
             },

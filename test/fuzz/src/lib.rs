@@ -33,6 +33,7 @@ pub fn write_seeds(target: &str) {
         "lists" => pages(),
         "files_wire" => frames(),
         "images" => edits(),
+        "archive" => archives(),
         "vhost_ring" => machine::memories(),
         _ => panic!("no seeds for {target}"),
     };
@@ -43,6 +44,23 @@ pub fn write_seeds(target: &str) {
     for (index, seed) in seeds.iter().enumerate() {
         fs::write(folder.join(format!("seed-{index}")), seed).expect("space for seeds");
     }
+}
+
+/// Edits of the objects of a small archive: see `targets/archive.rs`.
+fn archives() -> Vec<Vec<u8>> {
+    let edit = |object: u8, kind: u8, at: u16, value: u64| {
+        let (at, value) = (at.to_le_bytes(), value.to_le_bytes());
+        [&[object, kind][..], &at, &value].concat()
+    };
+    vec![
+        Vec::new(),
+        edit(0, 0, 0, 1 << 40),
+        edit(3, 7, 0, 1 << 32),
+        edit(2, 10, 9, u64::MAX),
+        [edit(1, 11, 0, 6), edit(4, 2, 0, 0)].concat(),
+        edit(5, 12, 40, 7),
+        edit(6, 13, 0, 0),
+    ]
 }
 
 /// A record of data, a record of ranges, a record with patches and a move, and a track with the first two.
@@ -136,6 +154,7 @@ fn superblocks() -> Vec<Vec<u8>> {
         log_sector_bytes: SECTOR as u16,
         head: HeadKind::Sequential,
         physical_tracks: false,
+        incomplete: false,
         track_bytes: 1 << 20,
         log_offset: 1 << 20,
         log_tracks: 16,

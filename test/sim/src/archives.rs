@@ -49,6 +49,9 @@ const CONTINUE_EVERY: u64 = 4;
 /// Of so many halves of a request to a bad bucket one fails, and so a quarter of its requests.
 const FAULTS_MANY: u32 = 7;
 
+/// Of so many answers of a bucket one is wrong; 0 for none.
+const LIES: [u32; 3] = [0, 40, 8];
+
 /// A store with a log of so many tracks.
 pub fn shape(layout: Layout, tracks: u64) -> Shape {
     Shape {
@@ -77,6 +80,8 @@ pub fn open_options() -> OpenOptions {
 struct State {
     objects: Objects,
     model: Model,
+    /// The last commit that was reported as archived in this opening.
+    archived: Lsn,
     /// The content of the volume before and behind the operation that is being carried out.
     under_way: Option<(Content, Content)>,
 }
@@ -99,6 +104,7 @@ impl Scene for State {
         Self {
             objects: Rc::new(RefCell::new(self.objects.borrow().clone())),
             model: self.model.copy(),
+            archived: self.archived,
             under_way: self.under_way.clone(),
         }
     }
@@ -177,6 +183,7 @@ async fn live(
     };
     let mut own = state.borrow().copy();
     let (disk, mut content, _) = open(&rt, &image, options, &mut own).await?;
+    own.archived = Lsn(0);
     let (objects, model) = (own.objects.clone(), own.model.clone());
     *state.borrow_mut() = own;
     let engine = disk.engine().clone();
@@ -185,6 +192,8 @@ async fn live(
     let bucket = SimBucket {
         random: RefCell::new(ChaCha8Rng::seed_from_u64(opening.seed)),
         faults,
+        // Not of `random`: earlier seeds keep their meaning.
+        lies: LIES[opening.seed as usize % LIES.len()],
         delay: [DELAY, DELAY, 10 * DELAY][random.next_u32() as usize % 3],
         keys: SimKeys {
             encrypts: random.next_u32().is_multiple_of(3),
@@ -214,6 +223,7 @@ async fn live(
         step.make(&disk).await.map_err(|error| error.to_string())?;
         model.note(before, engine.marks().appended, now, behind);
         state.borrow_mut().under_way = None;
+        state.borrow_mut().archived = engine.archived();
         model.1.set(engine.marks().durable);
         rt.sleep(Nanos(random.next_u64() % 3_000_000)).await;
     }
@@ -258,6 +268,16 @@ fn check(
         let range = archived[cut as usize % archived.len()];
         let one = range.first.0 + cut / 7 % (range.last.0 - range.first.0 + 1);
         same(&state, Target::Lsn(Lsn(one)), home, &mut outcome.met)?;
+    }
+    if state.archived > Lsn(0) {
+        let archived = restore(&state.objects, Target::Lsn(state.archived), home);
+        let (lsn, found) = archived.map_err(|error| {
+            format!(
+                "commit {} was reported as archived: {error}",
+                state.archived
+            )
+        })?;
+        state.model.expects(lsn, &found);
     }
     let known = state.model.last();
     let objects = state.objects.clone();

@@ -1,10 +1,11 @@
 //! Which ranges are merged.
 
+use super::ages::Ages;
 use crate::catalog::Catalog;
 use crate::chain::LAST_LINKS;
 use crate::merge::Merge;
 use std::collections::BTreeSet;
-use tonearm_base::Lsn;
+use tonearm_base::{Lsn, Nanos};
 use tonearm_format::ArchiveHeader;
 
 /// Ranges of an age are merged into one for each span of time.
@@ -61,8 +62,10 @@ pub(super) struct Limits<'a> {
     pub(super) levels: &'a [MergeLevel],
     /// The least age of what is merged, in milliseconds.
     pub(super) keep_ms: u64,
-    /// Milliseconds since 1970.
-    pub(super) now_ms: u64,
+    pub(super) ages: &'a Ages,
+    pub(super) now: Nanos,
+    /// Most bytes of content of what is read to be merged.
+    pub(super) bytes_max: u64,
     /// Number of the last object of the chain.
     pub(super) number: u64,
 }
@@ -84,8 +87,10 @@ pub(super) fn next(
     (1u8..).zip(limits.levels).find_map(|(level, times)| {
         let age_ms = times.after_ms.max(limits.keep_ms);
         let span_of = |range: &ArchiveHeader| range.unix_ms / times.span_ms;
-        let is_old = |range: &ArchiveHeader| {
-            (span_of(range) + 1) * times.span_ms + age_ms <= limits.now_ms
+        // Its span is over as well.
+        let is_old = |range: &ArchiveHeader, stamp_ms: u64| {
+            let left_ms = (span_of(range) + 1) * times.span_ms - range.unix_ms;
+            limits.ages.of(range.number, stamp_ms, limits.now) >= age_ms.saturating_add(left_ms)
                 && range.number + LAST_LINKS <= limits.number
         };
         let is_marked = |first: u64, last: u64| {
@@ -103,11 +108,16 @@ pub(super) fn next(
         let merged = catalog.links.values().chain(unlisted);
         let merged = merged.filter(|link| link.level >= level);
         let done = merged.map(|link| link.number).max().unwrap_or(0);
-        let mut ranges: Vec<ArchiveHeader> = Vec::new();
-        for range in catalog.links.range(done + 1..).map(|(_, range)| range) {
+        let (mut ranges, mut reached_ms) = (Vec::<ArchiveHeader>::new(), 0);
+        for (at, range) in &catalog.links {
+            let stamp_ms = limits.ages.stamp(range, &mut reached_ms);
+            if *at <= done {
+                continue;
+            }
             let number = range.numbers().0;
             let is_wanted = range.has_commits()
-                && is_old(range)
+                && is_old(range, stamp_ms)
+                && range.raw_bytes.max(range.stored_bytes) <= limits.bytes_max
                 && !range.encrypted
                 && !catalog.unlinked.contains(&number)
                 && !unreadable.contains(&number)

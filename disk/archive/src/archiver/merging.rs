@@ -9,7 +9,8 @@
 
 use super::Archiver;
 use super::groups::{self, Group};
-use crate::bucket::BucketError;
+use super::put::Placed;
+use crate::bucket::{Bucket, BucketError};
 use crate::catalog::Catalog;
 use crate::chain::{self, MERGED, bucket_error, link_name, object_name};
 use crate::error::ArchiveError;
@@ -17,11 +18,15 @@ use crate::merge::Merge;
 use crate::object::Packer;
 use crate::plan::PlannedObject;
 use std::collections::BTreeSet;
-use tonearm_base::Lsn;
+use tonearm_base::{Lsn, Nanos};
 use tonearm_format::{ArchiveHeader, ArchiveKind};
 
 /// Objects that are deleted in one step.
 const DELETES: usize = 16;
+/// A range that has more bytes than so many objects is not read to be merged. No archiver has put it.
+const READ_OBJECTS: u64 = 8;
+/// An earlier archiver may have put objects of this size.
+const READ_BYTES_MIN: u64 = 16 << 20;
 
 /// What is known of the archive for the merging of ranges.
 #[derive(Default)]
@@ -35,8 +40,8 @@ pub(super) struct Merging {
     /// First numbers of objects that are damaged.
     unreadable: BTreeSet<u64>,
     job: Option<Job>,
-    /// Milliseconds since 1970 before which it is not looked for ranges to merge.
-    rests_until_ms: u64,
+    /// Before then it is not looked for ranges to merge.
+    rests_until: Nanos,
     /// Why ranges are not merged any more.
     stopped: Option<String>,
 }
@@ -78,30 +83,31 @@ impl Archiver<'_> {
     /// Makes one step. False when there is nothing to do now.
     pub(super) async fn step_merging(&mut self) -> Result<bool, ArchiveError> {
         let is_on = self.options.keep_every_commit_ms > 0 && self.merging.stopped.is_none();
-        if !is_on || self.source.unix_ms() < self.merging.rests_until_ms {
+        if !is_on || self.source.now() < self.merging.rests_until {
             return Ok(false);
         }
         let stepped = self.merging_step().await;
         match stepped {
-            Ok(true) => return Ok(true),
+            Ok(true) => {
+                self.info.unmerged = None;
+                return Ok(true);
+            }
             Ok(false) => {}
             // Ranges may have been merged by a writer before this one, whose last request has just arrived.
             Err(ArchiveError::Missing { .. } | ArchiveError::Unlinked { .. })
             | Err(ArchiveError::Changing { .. }) => self.merging.forget(),
-            Err(
-                error @ (ArchiveError::Object { .. }
-                | ArchiveError::Bucket {
-                    error: BucketError::Refused(_),
-                    ..
-                }),
-            ) => {
+            // The keys may put objects, and neither read nor delete them. Commits do not wait for that.
+            Err(error @ (ArchiveError::Object { .. } | ArchiveError::Bucket { .. })) => {
                 self.merging.forget();
-                self.merging.stopped = Some(error.to_string());
                 self.info.unmerged = Some(error.to_string());
+                if matches!(error, ArchiveError::Object { .. }) {
+                    self.merging.stopped = Some(error.to_string());
+                }
             }
             Err(error) => return Err(error),
         }
-        self.merging.rests_until_ms = self.source.unix_ms() + self.options.levels[0].span_ms / 8;
+        let rest = Nanos::from_millis(self.options.levels[0].span_ms / 8);
+        self.merging.rests_until = self.source.now() + rest.0;
         Ok(false)
     }
 
@@ -131,9 +137,8 @@ impl Archiver<'_> {
             }
         }
         if !self.merging.unlisted.is_empty() {
-            let names = self
-                .retry(async |bucket| chain::names(bucket, MERGED).await)
-                .await?;
+            let names = self.ask(async |bucket| chain::names(bucket, MERGED).await);
+            let names = names.await?;
             let names: BTreeSet<String> = names.into_iter().collect();
             let unlisted = std::mem::take(&mut self.merging.unlisted).into_iter();
             let (listed, unlisted) = unlisted.partition(|it| names.contains(&object_name(it)));
@@ -152,7 +157,9 @@ impl Archiver<'_> {
             let limits = groups::Limits {
                 levels: &self.options.levels,
                 keep_ms: self.options.keep_every_commit_ms,
-                now_ms: self.source.unix_ms(),
+                ages: &self.ages,
+                now: self.source.now(),
+                bytes_max: READ_OBJECTS * (self.options.object_bytes as u64).max(READ_BYTES_MIN),
                 number: self.number,
             };
             let unlisted = &self.merging.unlisted;
@@ -186,7 +193,7 @@ impl Archiver<'_> {
         let may_be_too_large = merge.len() as u64 + range.raw_bytes > size_max as u64;
         let before = may_be_too_large.then(|| group.payload(&merge, taken));
         let object = PlannedObject::of_chain(range, Lsn(range.last));
-        let payload = self.retry(async |bucket| object.fetch(bucket).await);
+        let payload = self.ask(async |bucket| object.fetch(bucket).await);
         let added = match payload.await {
             Ok(payload) => merge.add(&payload).is_ok(),
             Err(ArchiveError::Object { .. }) => false,
@@ -238,7 +245,7 @@ impl Archiver<'_> {
         header.level = group.level;
         let (header, object) = Packer::of(payload).seal(self.bucket.keys(), header);
         let name = object_name(&header);
-        if !self.put(&name, object).await? && !self.is_own(&name, &header).await? {
+        if let Placed::Other(_) = self.put(&name, &object).await? {
             // A writer before this one has put it meanwhile. It has the same states.
             self.merging.forget();
             return Ok(());
@@ -254,7 +261,7 @@ impl Archiver<'_> {
         for _ in 0..DELETES.min(objects.len()) {
             let Some(object) = objects.pop() else { break };
             let name = object_name(&object);
-            self.retry(async |bucket| {
+            self.ask(async |bucket| {
                 let deleted = bucket.delete(&name).await;
                 deleted.map_err(|error| bucket_error(bucket, error))
             })
@@ -269,13 +276,25 @@ impl Archiver<'_> {
         Ok(())
     }
 
+    /// Repeats a request that only the merging needs until the bucket answers, also that it is denied.
+    async fn ask<T>(
+        &mut self,
+        request: impl AsyncFn(&dyn Bucket) -> Result<T, ArchiveError>,
+    ) -> Result<T, ArchiveError> {
+        let may_pass =
+            |_: &Self, error: &BucketError, _| matches!(error, BucketError::Transient(_));
+        self.repeat(request, may_pass).await
+    }
+
     /// Fails when another opening has taken the place of this one.
     async fn check_place(&mut self) -> Result<(), ArchiveError> {
-        let next = [link_name(self.number + 1)];
-        let heads = self.retry(async |bucket| chain::heads(bucket, &next).await);
-        match heads.await?.first() {
-            Some(Some(_)) => Err(self.fenced(&next[0]).await),
-            _ => Ok(()),
+        let next = link_name(self.number + 1);
+        let heads =
+            self.retry(async |bucket| chain::heads(bucket, std::slice::from_ref(&next)).await);
+        if heads.await? != [None] {
+            return Err(self.fenced(&next).await);
         }
+        // What the other one has put there may be too old to be kept. Then so is the object before it.
+        self.has_last().await.map(drop)
     }
 }

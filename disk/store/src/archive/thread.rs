@@ -7,10 +7,10 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tonearm_archive::{
-    ArchiveError, Archiver, ArchiverOptions, Blocks, Bucket, EngineSource, Found, MarkRequest,
-    Sought, Source, StoreShape,
+    ArchiveError, Archiver, ArchiverOptions, Blocks, Bucket, EngineSource, Found, KnownCommit,
+    MarkRequest, Sought, Source, StoreShape,
 };
-use tonearm_base::{Lsn, Nanos};
+use tonearm_base::Nanos;
 use tonearm_engine::ArchiveInfo;
 use tonearm_rt::Boxed;
 
@@ -21,6 +21,15 @@ const LOOK: Duration = Duration::from_millis(50);
 pub type Call = Box<dyn FnOnce(EngineSource) -> Boxed<'static, ()> + Send>;
 /// Brings a call to the engine's thread; false when that has ended.
 pub type Caller = Box<dyn Fn(Call) -> bool + Send>;
+
+/// How an archiver has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ArchiveEnd {
+    /// Why it has ended before everything was archived.
+    pub result: Result<(), String>,
+    /// It has taken the archive over before. If not, the address or the place cannot be used.
+    pub had_begun: bool,
+}
 
 /// A running archiver.
 pub struct ArchiveThread {
@@ -61,8 +70,8 @@ impl Source for ThreadSource {
         self.call(|source| Box::pin(async move { source.shape().await }))
     }
 
-    fn seek(&self, after: Option<(Lsn, u32)>) -> Boxed<'_, Result<Sought, ArchiveError>> {
-        self.call(move |source| Box::pin(async move { source.seek(after).await }))
+    fn seek(&self, known: Vec<KnownCommit>) -> Boxed<'_, Result<Sought, ArchiveError>> {
+        self.call(move |source| Box::pin(async move { source.seek(known).await }))
     }
 
     fn rest(&self, span: Nanos) -> Boxed<'_, Result<bool, ArchiveError>> {
@@ -84,7 +93,9 @@ impl Source for ThreadSource {
     fn sleep(&self, span: Nanos) -> Boxed<'_, ()> {
         Box::pin(async move {
             let mut left = Duration::from_nanos(span.0);
-            while !left.is_zero() && !self.is_ending() {
+            // An archiver that is to end looks at once, and then waits as it says.
+            let was_ending = self.is_ending();
+            while !left.is_zero() && self.is_ending() == was_ending {
                 let part = left.min(LOOK);
                 // Nothing else runs on this thread.
                 std::thread::sleep(part);
@@ -95,6 +106,12 @@ impl Source for ThreadSource {
 
     fn unix_ms(&self) -> u64 {
         unix_ms()
+    }
+
+    fn now(&self) -> Nanos {
+        // It goes on while the machine sleeps.
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
+        Nanos(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
     }
 
     fn is_ending(&self) -> bool {
@@ -116,7 +133,7 @@ fn this_process() -> String {
 }
 
 impl ArchiveThread {
-    /// Starts to archive, in `bucket`, the store that `caller` reaches. `ended` is called at the end, with the reason.
+    /// Starts to archive, in `bucket`, the store that `caller` reaches. `ended` is called at the end.
     /// [`ArchiverOptions::who`] is this process where it is empty.
     ///
     /// # Errors
@@ -125,7 +142,7 @@ impl ArchiveThread {
         bucket: impl Bucket + Send + 'static,
         mut options: ArchiverOptions,
         caller: Caller,
-        ended: impl FnOnce(Result<(), String>) + Send + 'static,
+        ended: impl FnOnce(ArchiveEnd) + Send + 'static,
     ) -> std::io::Result<Self> {
         if options.who.is_empty() {
             options.who = this_process();
@@ -139,10 +156,12 @@ impl ArchiveThread {
         let thread = thread.spawn(move || {
             let result = catch_unwind(AssertUnwindSafe(|| {
                 let mut archiver = Archiver::new(&bucket, &source, options);
-                pollster::block_on(archiver.run())
+                let result = pollster::block_on(archiver.run());
+                (result, archiver.has_begun())
             }));
+            let had_begun = !matches!(result, Ok((_, false)));
             let result = match result {
-                Ok(result) => result.map_err(|error| error.to_string()),
+                Ok((result, _)) => result.map_err(|error| error.to_string()),
                 Err(_) => {
                     let why = "the archive's thread has panicked";
                     (source.caller)(Box::new(move |source| {
@@ -151,7 +170,10 @@ impl ArchiveThread {
                     Err(why.to_string())
                 }
             };
-            ended(result.clone());
+            ended(ArchiveEnd {
+                result: result.clone(),
+                had_begun,
+            });
             result
         })?;
         Ok(Self { ending, thread })

@@ -32,7 +32,7 @@ const ARUS_MAX: usize = 256;
 /// Locks of files have this bit beside the file's number. Those of volumes have their serial number.
 const FILE_BIT: u64 = 1 << 63;
 /// Permissions of a new file.
-pub(crate) const FILE_MODE: u32 = 0o100_644;
+pub(crate) const FILE_MODE: u32 = 0o100_600;
 /// Those of a new directory.
 const DIRECTORY_MODE: u32 = 0o040_755;
 /// Files of one part of a listing.

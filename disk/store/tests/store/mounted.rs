@@ -59,7 +59,7 @@ fn files_of_sessions_and_of_the_mount_are_the_same() {
         fs.write(made, 0, b"mount").await?;
         fs.at(b"/app.db").await
     });
-    assert_eq!((seen.inode.size, seen.inode.mode), (7, 0o100_644));
+    assert_eq!((seen.inode.size, seen.inode.mode), (7, 0o100_600));
     assert!(
         files.exists("dir/made").unwrap(),
         "a name that was not there is looked up again"

@@ -40,6 +40,7 @@ fn superblock() -> Superblock {
         log_sector_bytes: 512,
         head: HeadKind::Online,
         physical_tracks: true,
+        incomplete: false,
         track_bytes: 90 * 512,
         log_offset: 1 << 20,
         log_tracks: 12,

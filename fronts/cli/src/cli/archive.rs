@@ -55,8 +55,9 @@ An archive is a copy of the store's history in a folder (file:///folder) or a bu
 From it `tonearm restore` makes the store again, in the state of any archived commit. It has only commits
 that are durable, so it never contains what a crash takes back. One archive is of one store.
 
-A bucket takes its keys from AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_REGION, and for other services
-than Amazon's AWS_ENDPOINT_URL (and AWS_ALLOW_HTTP=true for http://) of the server's environment.
+A bucket takes its keys from AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or from the profile AWS_PROFILE in
+~/.aws/credentials, besides AWS_REGION, and for other services than Amazon's AWS_ENDPOINT_URL (and
+AWS_ALLOW_HTTP=true for http://) of the server's environment. `reload` replaces them in a server that runs.
 
 With --archive-recipient changes and blocks are encrypted (age-encryption.org). The server needs no secret key.
 Whoever restores does: --identity FILE, as age-keygen makes it. Keep a copy of that file elsewhere.
@@ -65,6 +66,7 @@ Examples:
   tonearm serve disk.tonearm --archive file:///backup/disk     from the start
   tonearm archive start disk.tonearm s3://bucket/disk          or while it is served
   tonearm archive status disk.tonearm                          how far it is
+  tonearm archive reload disk.tonearm                          with other keys in the environment
   tonearm archive wait disk.tonearm                            until everything so far is archived
   tonearm archive stop disk.tonearm
   tonearm archive verify s3://bucket/disk                      reads all of it and checks every block")]
@@ -90,6 +92,12 @@ pub enum ArchiveAction {
     },
     /// Archive what is durable, and end
     Stop {
+        /// The store.
+        #[command(flatten)]
+        store: VolumeStore,
+    },
+    /// Let the server use the keys, region and endpoint of this command's environment (AWS_...), and read files with keys again
+    Reload {
         /// The store.
         #[command(flatten)]
         store: VolumeStore,
@@ -193,13 +201,18 @@ Examples:
   tonearm restore file:///backup/disk new.tonearm --layout hylog      with another layout
   tonearm restore s3://bucket/disk app.db --only app.db               one database, as a plain file
   tonearm restore s3://bucket/disk app.db --only data/app.db          one of a directory
+  tonearm restore s3://bucket/disk data --only data                   the directory
 
 Nothing but this program and the address is needed. The store is made beside PATH, as PATH.partial, and
 gets its name when it is complete. The same command goes on after an interruption. The new store has an
 identity of its own: archive it at another address.
 
-With --only, PATH becomes a plain file with the content of one volume or file; `tonearm history URL --names`
-lists them. NAME is that of a volume, or the path of a file: app.db or dir/app.db. If a volume and a file have
+Without a flag the latest state is restored. If objects of the archive are missing or damaged, so that the state
+that can be had is an older one, the command fails, and names it and the flag that takes it: --to-lsn. A bucket
+that does not answer is asked again for 15 minutes.
+
+With --only, PATH becomes a plain file with the content of one volume or file, or a directory with everything
+below one; `tonearm history URL --names` lists volumes and files. Only you can read what is made. NAME is that of a volume, or the path of a file: app.db or dir/app.db. If a volume and a file have
 the same name, NAME is the volume, and /NAME the file: with a leading slash it is always the path of a file.
 Symbolic links are not followed. It needs space for that content, and for a file of the file system also for
 the pages with names and attributes, in a temporary file beside PATH. It reads the commits up to three times,
@@ -212,7 +225,7 @@ pub struct Restore {
     /// The commit.
     #[command(flatten)]
     pub target: RestoreTarget,
-    /// Restore this volume or file alone, as a plain file at PATH; a path of a file may begin with a slash
+    /// Restore this volume, file or directory alone, at PATH; a path of a file may begin with a slash
     #[arg(long, value_name = "NAME", conflicts_with_all = ["layout", "log_size"])]
     pub only: Option<OsString>,
     /// Where the keys are.

@@ -5,6 +5,7 @@ use crate::cli::{Archive, ArchiveAction, Mark, VolumeStore};
 use crate::control::{self, Answer, Client, Request};
 use anyhow::bail;
 use std::process::ExitCode;
+use tonearm_bucket::Variables;
 use tonearm_engine::ArchiveInfo;
 use tonearm_terminal::report;
 use tonearm_terminal::size;
@@ -28,6 +29,15 @@ pub fn run(arguments: Archive) -> anyhow::Result<ExitCode> {
             if !store.store.json {
                 report::line("the archive has everything that is durable, and has ended")?;
             }
+        }
+        ArchiveAction::Reload { store } => {
+            let variables = Variables::of_process();
+            let variables = variables
+                .iter()
+                .map(|(name, value)| (name.into(), value.into()));
+            let variables = variables.collect();
+            let info = ask(&store, Request::ArchiveReload { variables })?;
+            show(&store, &info)?;
         }
         ArchiveAction::Status { store } => {
             let info = ask(&store, Request::ArchiveStatus)?;
@@ -123,12 +133,15 @@ fn show(place: &VolumeStore, info: &ArchiveInfo) -> anyhow::Result<()> {
         ),
     ];
     if let Some(why) = &info.unmerged {
-        rows.push(("merging", format!("ended: {why}")));
+        rows.push(("merging", format!("not possible: {why}")));
     } else if info.merged > 0 {
         rows.push((
             "merging",
             format!("{} ranges so far", report::count(info.merged)),
         ));
+    }
+    if let Some(clock) = &info.clock {
+        rows.push(("clock", clock.clone()));
     }
     if info.gaps > 0 {
         rows.push((

@@ -2,21 +2,22 @@
 
 mod fetch;
 mod history;
+mod note;
 mod only;
+mod patient;
 mod verify;
 
-use self::history::faults_of;
 pub use self::history::history;
+use self::history::{note_some, tell_strays};
+use self::note::{Note, Partial};
 use self::only::Only;
+use self::patient::Reader;
 pub use self::verify::verify;
 use super::create::placement;
 use crate::cli::{Identities, LayoutMode, Restore, RestoreTarget};
 use crate::serve::socket_file::remove_stale;
 use anyhow::{Context, bail};
-use serde::{Deserialize, Serialize};
 use std::cell::Cell;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -35,56 +36,36 @@ const PLANS: usize = 5;
 const SEGMENT_BYTES: u32 = 1 << 20;
 const SPARE_PERCENT: u64 = 10;
 
-/// How far a restore is, beside the store that is being made.
-#[derive(Serialize, Deserialize, PartialEq, Debug)]
-struct Note {
-    url: String,
-    lsn: u64,
-    objects_done: usize,
-    /// Name of the last of these objects.
-    last: String,
-    /// Name of the volume or file that is restored alone.
-    #[serde(default)]
-    only: Option<String>,
-}
-
 /// Makes a store, or a plain file.
 ///
 /// # Errors
 /// When the archive does not have that state, or something fails on the way.
 pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
     let path = &arguments.path;
-    if path.exists() {
+    if path.symlink_metadata().is_ok() {
         bail!(
             "{} exists; move it away, or choose another path",
             path.display()
         );
     }
     tonearm_uring::refuse_devices(path)?;
-    let (partial, note_path) = (
-        tonearm_store::beside(path, "partial"),
-        tonearm_store::beside(path, "partial.json"),
-    );
-    let before = read_note(&note_path, arguments, &partial)?;
+    let partial = Partial::of(path);
+    let before = partial.read(arguments)?;
     let mut target = target(&arguments.target)?;
     if let (Some(note), Target::Latest) = (&before, &target) {
         report::note(format_args!(
             "going on with the restore of commit {} that was interrupted; remove {} to begin anew",
             note.lsn,
-            partial.display()
+            partial.made.display()
         ));
         target = Target::Lsn(Lsn(note.lsn));
     }
     let bucket = open(&arguments.url, &arguments.identities)?;
-    let (mut plan, faults, only) = find(&bucket, &target, |plan| {
+    let (mut plan, only) = find(&bucket, &target, true, |plan| {
         let name = arguments.only.as_ref();
         name.map(|name| Only::find(&bucket, plan, name, path))
             .transpose()
     })?;
-    for fault in faults.iter().filter(|_| target == Target::Latest) {
-        // There may be later commits behind it.
-        report::note(fault);
-    }
     if arguments.dry_run {
         tell(arguments, &plan, only.as_ref(), "would restore")?;
         return Ok(ExitCode::SUCCESS);
@@ -97,41 +78,19 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
     let mut done = 0;
     if let Some(note) = before {
         if note.lsn != plan.lsn.0 {
-            bail!(
-                "{} is from a restore of another state; remove it and {}, and run this command again",
-                partial.display(),
-                note_path.display()
-            );
+            bail!(partial.of_another_state());
         }
-        let is_same = note.objects_done.checked_sub(1).is_none_or(|last| {
-            let object = plan.objects.get(last);
-            object.is_some_and(|object| object.name == note.last)
-        });
-        // Objects that were merged meanwhile are others: then it begins anew.
-        done = if is_same { note.objects_done } else { 0 };
+        done = note.done(&plan);
     }
-    let write = |plan: &Plan, objects_done: usize| {
-        let note = Note {
-            url: arguments.url.clone(),
-            lsn: plan.lsn.0,
-            objects_done,
-            last: match objects_done.checked_sub(1) {
-                Some(last) => plan.objects[last].name.clone(),
-                None => String::new(),
-            },
-            only: arguments.only.as_deref().map(name_in_note),
-        };
-        write_note(&note_path, &note)
-    };
+    let write =
+        |plan: &Plan, objects_done: usize| partial.write(&Note::new(arguments, plan, objects_done));
     let begin = |plan: &Plan| {
         // The note comes first: whatever ends this process, the same command knows what the partial file is.
         write(plan, 0)?;
-        if partial.exists() {
-            std::fs::remove_file(&partial)?;
-        }
+        partial.clear()?;
         match &only {
-            None => create(arguments, plan, &partial),
-            Some(only) => only.create(&partial),
+            None => create(arguments, plan, &partial.made),
+            Some(only) => only.create(&partial.made),
         }
     };
     if done == 0 {
@@ -144,13 +103,13 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
             write(&plan, objects_done)
         };
         let filled = match &only {
-            None => fill(&bucket, &plan, &partial, done, noted),
-            Some(only) => only.fill(&bucket, &plan, &partial, done, noted),
+            None => fill(&bucket, &plan, &partial.made, done, noted),
+            Some(only) => only.fill(&bucket, &plan, &partial.made, done, noted),
         };
         match &filled {
             // Objects are merged and deleted while they are read. To apply commits again does no harm.
             Err(error) if is_missing(error) && tries_left > 0 => {
-                let (now, _, ()) = find(&bucket, &Target::Lsn(plan.lsn), |now| {
+                let (now, ()) = find(&bucket, &Target::Lsn(plan.lsn), false, |now| {
                     if let Some(only) = &only {
                         only.narrow(now);
                     }
@@ -165,20 +124,19 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
                 }
             }
             _ => {
-                filled.with_context(|| incomplete(&partial))?;
+                filled.with_context(|| incomplete(&partial.made))?;
                 break;
             }
         }
     }
-    std::fs::rename(&partial, path)?;
-    sync_folder(path)?;
-    std::fs::remove_file(&note_path)?;
+    partial.finish(path)?;
     tell(arguments, &plan, only.as_ref(), "restored")?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(url: &str, identities: &Identities) -> anyhow::Result<RealBucket> {
-    Ok(RealBucket::open(url, false)?.with_identities(&identities.files)?)
+fn open(url: &str, identities: &Identities) -> anyhow::Result<Reader> {
+    let bucket = RealBucket::open(url, false)?.with_identities(&identities.files)?;
+    Ok(Reader::new(bucket))
 }
 
 fn incomplete(partial: &Path) -> String {
@@ -188,81 +146,36 @@ fn incomplete(partial: &Path) -> String {
     )
 }
 
-/// Plans, and reads with `read` what is to be known of that state: again when objects are merged and deleted at the same time. Returns
-/// also what is wrong with the chain.
+/// Plans, and reads with `read` what is to be known of that state: again when objects are merged and deleted at the same time. With
+/// `tells`, what is wrong with the archive is noted, whether this state needs it or not.
 fn find<T>(
-    bucket: &RealBucket,
+    bucket: &Reader,
     target: &Target,
+    tells: bool,
     read: impl Fn(&mut Plan) -> anyhow::Result<T>,
-) -> anyhow::Result<(Plan, Vec<String>, T)> {
-    let once = || {
-        let catalog = bucket.runtime().block_on(Catalog::load(bucket))?;
+) -> anyhow::Result<(Plan, T)> {
+    let once = |tells: bool| {
+        let catalog = bucket.block_on(Catalog::load(bucket))?;
+        if tells {
+            note_some(catalog.faults().into_iter());
+            tell_strays(&catalog);
+        }
         let plan = Plan::make(bucket, &catalog, target);
-        let mut plan = bucket.runtime().block_on(plan)?;
+        let mut plan = bucket.block_on(plan)?;
         let read = read(&mut plan)?;
-        Ok((plan, faults_of(&catalog), read))
+        Ok((plan, read))
     };
-    for _ in 1..PLANS {
-        match once() {
+    for tries in 1..PLANS {
+        match once(tells && tries == 1) {
             Err(error) if is_missing(&error) => {}
             found => return found,
         }
     }
-    once()
+    once(false)
 }
 
 fn is_missing(error: &anyhow::Error) -> bool {
     matches!(error.downcast_ref(), Some(ArchiveError::Missing { .. }))
-}
-
-/// Makes the rename durable.
-fn sync_folder(path: &Path) -> std::io::Result<()> {
-    std::fs::File::open(tonearm_store::folder_of(path))?.sync_all()
-}
-
-fn read_note(path: &Path, arguments: &Restore, partial: &Path) -> anyhow::Result<Option<Note>> {
-    let text = match std::fs::read_to_string(path) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-            if partial.exists() {
-                bail!(
-                    "{} is there, and nothing tells what it is from; remove it and run this command again",
-                    partial.display()
-                );
-            }
-            return Ok(None);
-        }
-        Err(error) => return Err(error).with_context(|| path.display().to_string()),
-    };
-    if !partial.exists() {
-        // Nothing is left of that restore.
-        return Ok(None);
-    }
-    let note: Option<Note> = serde_json::from_str(&text).ok();
-    let only = arguments.only.as_deref().map(name_in_note);
-    match note {
-        Some(note) if note.url == arguments.url && note.only == only => Ok(Some(note)),
-        _ => bail!(
-            "{} is from another restore; remove it and {}, and run this command again",
-            path.display(),
-            partial.display()
-        ),
-    }
-}
-
-/// A name as a note has it. One that is not UTF-8 is escaped behind a byte that no name has.
-fn name_in_note(name: &OsStr) -> String {
-    match name.to_str() {
-        Some(name) => name.to_string(),
-        None => format!("\0{}", name.as_bytes().escape_ascii()),
-    }
-}
-
-fn write_note(path: &Path, note: &Note) -> anyhow::Result<()> {
-    let new = tonearm_store::beside(path, "new");
-    let written = std::fs::write(&new, serde_json::to_string(note)?);
-    let renamed = written.and_then(|()| std::fs::rename(&new, path));
-    renamed.with_context(|| format!("{}: how far the restore is cannot be noted", path.display()))
 }
 
 fn target(wanted: &RestoreTarget) -> anyhow::Result<Target> {
@@ -304,13 +217,16 @@ fn create(arguments: &Restore, plan: &Plan, partial: &Path) -> anyhow::Result<()
         block_size: plan.shape.block_size,
     };
     Ok(tonearm_store::create_behind(
-        partial, &options, home, plan.lsn,
+        partial,
+        &options,
+        home,
+        Some(plan.lsn),
     )?)
 }
 
 /// Applies the objects of the plan behind the first `done`.
 fn fill(
-    bucket: &RealBucket,
+    bucket: &Reader,
     plan: &Plan,
     partial: &Path,
     done: usize,
@@ -325,7 +241,7 @@ fn fill(
 
 fn fill_in(
     executor: &Executor,
-    bucket: &RealBucket,
+    bucket: &Reader,
     plan: &Plan,
     partial: &Path,
     done: usize,
@@ -335,7 +251,10 @@ fn fill_in(
         tonearm_store::open_members(executor, partial, &Members::default(), Access::Write)?;
     let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
     let opening = async move {
-        let options = OpenOptions::default();
+        let options = OpenOptions {
+            incomplete: true,
+            ..OpenOptions::default()
+        };
         Engine::open(&rt, &pool, members.devices, options, |_| {}).await
     };
     let engine = executor.rt.block_on(opening)?;
@@ -355,6 +274,7 @@ fn fill_in(
     let mut rebuild = fetch::apply(bucket, plan, done, rebuild, apply, noted)?;
     executor.rt.block_on(async move {
         rebuild.flush().await?;
+        engine.complete().await?;
         engine.close().await?;
         Ok::<_, ArchiveError>(())
     })?;

@@ -5,6 +5,7 @@
 //! ```
 
 use crate::cli::{Hosting, Members, Serve, TlsMode};
+use crate::control::ArchiveStart;
 use crate::opening;
 use crate::serve::archive::ArchivePlan;
 use crate::serve::attach::{AttachPlan, Attached};
@@ -30,6 +31,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use tonearm_attach::AttachError;
 use tonearm_base::Nanos;
+use tonearm_bucket::Writer;
 use tonearm_disk::OpenOptions;
 use tonearm_fuse::Session;
 use tonearm_nbd::listen::{ListenAddress, ListenConfig, Listener};
@@ -88,29 +90,40 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
     if plan.mount.is_some() {
         plan.options.linger = LINGER;
     }
+    let writer = Writer {
+        own_mounts: plan.mount.iter().map(MountPlan::dir).collect(),
+        ..Writer::of_store(&plan.path)
+    };
+    let archive = plan.archive.take();
+    let archive = archive.map(|start| ArchivePlan::of(&start, writer.clone()));
     let setup = Setup {
         path: plan.path.clone(),
         places: plan.members.clone(),
         options: plan.options.clone(),
         catalog: catalog.clone(),
         front: front.clone(),
-        archive: plan.archive.take(),
+        archive: archive.transpose()?,
+        writer,
         mounts: plan.mount.is_some(),
         // A command of --run ends with the server.
         outlives: plan.command.is_none(),
         attaches: plan.attach.is_some(),
     };
     let engine = engine_thread::start(setup, sender.clone())?;
-    let (mailbox, mountpoint) = match events.recv()? {
-        Event::Ready(mailbox, mountpoint) => (mailbox, mountpoint),
-        Event::Ended(result) => {
-            result?;
-            bail!("the engine thread has ended before it began");
-        }
-        // Recovery may be interrupted at any point: the next one does it all again.
-        Event::Signal(signal) => std::process::exit(128 + signal),
-        Event::Asked | Event::Child(_) | Event::Unmounted(_) | Event::Detached(..) => {
-            unreachable!("nothing runs yet that could say so")
+    let mut is_archived = true;
+    let (mailbox, mountpoint) = loop {
+        match events.recv()? {
+            Event::Ready(mailbox, mountpoint) => break (mailbox, mountpoint),
+            Event::Ended(result) => {
+                result?;
+                bail!("the engine thread has ended before it began");
+            }
+            // Recovery may be interrupted at any point: the next one does it all again.
+            Event::Signal(signal) => std::process::exit(128 + signal),
+            Event::NotArchived => is_archived = false,
+            Event::Asked | Event::Child(_) | Event::Unmounted(_) | Event::Detached(..) => {
+                unreachable!("nothing runs yet that could say so")
+            }
         }
     };
     let mut started = Running::start(plan, catalog, &front, &mailbox, mountpoint, sender);
@@ -119,7 +132,8 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
         manager.ready();
     }
     let (code, ended) = match &mut started {
-        Ok(running) => running.wait(&events),
+        Ok(running) if is_archived => running.wait(&events),
+        Ok(_) => (1, None),
         Err(_) => (0, None),
     };
     manager.stopping();
@@ -152,7 +166,7 @@ pub struct Plan {
     path: PathBuf,
     members: Members,
     options: OpenOptions,
-    archive: Option<ArchivePlan>,
+    archive: Option<ArchiveStart>,
     metrics: Option<Address>,
     control: PathBuf,
     files: PathBuf,
@@ -169,10 +183,8 @@ impl Plan {
     /// # Errors
     /// When an argument cannot be used.
     pub fn of(path: PathBuf, hosting: &Hosting) -> anyhow::Result<Self> {
-        let archive = hosting.archive.as_deref().map(|url| {
-            let start = hosting.archive_options.start(url);
-            ArchivePlan::of(&start)
-        });
+        let archive = hosting.archive.as_deref();
+        let archive = archive.map(|url| hosting.archive_options.start(url));
         let control = hosting
             .control
             .clone()
@@ -189,7 +201,7 @@ impl Plan {
                 checkpoint_every: hosting.checkpoint_every.map(nanos),
                 ..opening::open_options(hosting.memory, hosting.ack, hosting.write_cache)
             },
-            archive: archive.transpose()?,
+            archive,
             metrics,
             control,
             files: tonearm_store::files_socket(&path),
@@ -441,6 +453,8 @@ impl Running {
                 Ok(Event::Ended(result)) => return (1, Some(result)),
                 Ok(Event::Child(code)) => return (code, None),
                 Ok(Event::Asked) => return (0, None),
+                // Whoever asks for an archive has reasons, and does not look at a server that runs.
+                Ok(Event::NotArchived) => return (1, None),
                 Ok(Event::Signal(signal)) => match &self.child {
                     // The command decides when the server ends.
                     Some(child) => child.signal(signal),

@@ -13,6 +13,7 @@ use super::archive::ArchiveStart;
 use super::trace::{TraceBatch, TraceStart};
 use super::wire_stats::ServerStats;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 
 /// Version of the protocol.
 pub const VERSION: u32 = 1;
@@ -140,6 +141,11 @@ pub enum Request {
     ArchiveStop,
     /// How far the archive is.
     ArchiveStatus,
+    /// Go on with keys, region and endpoint of these variables, and read files with keys again.
+    ArchiveReload {
+        /// `HOME` and those that begin with `AWS_`.
+        variables: BTreeMap<String, String>,
+    },
     /// Give the last commit a name in the archive.
     Mark {
         /// The name.

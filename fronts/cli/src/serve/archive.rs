@@ -11,11 +11,11 @@ use std::rc::Rc;
 use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel};
 use tonearm_archive::{ArchiverOptions, Bucket, EngineSource, MarkRequest};
 use tonearm_base::{Lsn, Nanos};
-use tonearm_bucket::RealBucket;
-use tonearm_engine::Engine;
+use tonearm_bucket::{RealBucket, Writer};
+use tonearm_engine::{ArchiveState, Engine};
 use tonearm_rt::{Data, DeviceId, Op};
 use tonearm_store::{
-    ARCHIVE_GRACE, ArchiveThread, Call, Executor, archive_unfinished, begin_archive,
+    ARCHIVE_GRACE, ArchiveEnd, ArchiveThread, Call, Executor, archive_unfinished, begin_archive,
 };
 use tonearm_terminal::report;
 use tonearm_uring::EventSender;
@@ -33,13 +33,14 @@ pub struct ArchivePlan {
 }
 
 impl ArchivePlan {
-    /// What `start` asks for.
+    /// What `start` asks `writer` for. May read files with keys.
     ///
     /// # Errors
     /// When the address cannot be used.
-    pub fn of(start: &ArchiveStart) -> anyhow::Result<Self> {
+    pub fn of(start: &ArchiveStart, writer: Writer) -> anyhow::Result<Self> {
+        let bucket = RealBucket::open_to_write(&start.url, writer)?;
         Ok(Self {
-            bucket: RealBucket::open(&start.url, true)?.with_recipients(&start.recipients)?,
+            bucket: bucket.with_recipients(&start.recipients)?,
             options: ArchiverOptions {
                 interval: Nanos::from_millis(start.interval_ms.max(10)),
                 keep_ms: start.keep_ms,
@@ -64,6 +65,7 @@ struct State {
 struct Running {
     source: EngineSource,
     thread: ArchiveThread,
+    bucket: RealBucket,
 }
 
 impl Archives {
@@ -76,15 +78,27 @@ impl Archives {
         }))
     }
 
-    /// Starts to archive.
+    /// Starts to archive. `refused` is called when the archive ends before it has been taken over.
     ///
     /// # Errors
     /// When an archive runs already, or the store is read-only.
-    pub fn start(&self, plan: ArchivePlan) -> anyhow::Result<()> {
+    pub fn start(
+        &self,
+        plan: ArchivePlan,
+        refused: impl FnOnce() + Send + 'static,
+    ) -> anyhow::Result<()> {
         let rt = &self.0.executor.rt;
         let source = begin_archive(&self.0.engine, rt, &plan.bucket.url())?;
-        match self.start_thread(plan, &source) {
-            Ok(thread) => *self.0.running.borrow_mut() = Some(Running { source, thread }),
+        let bucket = plan.bucket.clone();
+        match self.start_thread(plan, &source, refused) {
+            Ok(thread) => {
+                rt.spawn_detached(report_states(self.0.engine.clone()));
+                *self.0.running.borrow_mut() = Some(Running {
+                    source,
+                    thread,
+                    bucket,
+                });
+            }
             Err(error) => {
                 source.fail(&error.to_string());
                 return Err(error);
@@ -97,6 +111,7 @@ impl Archives {
         &self,
         plan: ArchivePlan,
         source: &EngineSource,
+        refused: impl FnOnce() + Send + 'static,
     ) -> anyhow::Result<ArchiveThread> {
         let (bell, ring) = self.0.executor.handle.add_event()?;
         let (calls, made) = sync_channel(1);
@@ -107,9 +122,12 @@ impl Archives {
             ring: RingAtEnd(ring),
         };
         let caller = move |call| line.send(call);
-        let ended = move |result: Result<(), String>| {
-            if let Err(why) = result {
+        let ended = move |end: ArchiveEnd| {
+            if let Err(why) = end.result {
                 report::note(format_args!("the archive has ended: {why}"));
+                if !end.had_begun {
+                    refused();
+                }
             }
         };
         let caller = Box::new(caller);
@@ -119,6 +137,21 @@ impl Archives {
             caller,
             ended,
         )?)
+    }
+
+    /// The bucket of the archive that runs.
+    ///
+    /// # Errors
+    /// When there is no archive.
+    pub fn bucket(&self) -> anyhow::Result<RealBucket> {
+        let running = self.0.running.borrow();
+        let running = running
+            .as_ref()
+            .filter(|running| !running.thread.has_ended());
+        match running {
+            Some(running) => Ok(running.bucket.clone()),
+            None => bail!("the store is not archived; start with `tonearm archive start`"),
+        }
     }
 
     /// Asks for a mark at commit `lsn`. The result comes through the channel.
@@ -166,6 +199,32 @@ impl Archives {
         running
             .as_ref()
             .is_none_or(|running| running.thread.has_ended())
+    }
+}
+
+/// Reports each change between an archive that goes on and one that waits, until it has ended.
+async fn report_states(engine: Engine) {
+    let mut is_waiting = false;
+    loop {
+        let told = engine.archive_told();
+        let Some(info) = engine.archive() else { return };
+        match info.state {
+            ArchiveState::Waiting if !is_waiting => {
+                let why = info.why.unwrap_or_default();
+                report::note(format_args!(
+                    "the archive at {} waits, and tries again until it can go on: {why}",
+                    info.url
+                ));
+                is_waiting = true;
+            }
+            ArchiveState::Running if is_waiting => {
+                report::note(format_args!("the archive at {} goes on", info.url));
+                is_waiting = false;
+            }
+            ArchiveState::Ended => return,
+            _ => {}
+        }
+        told.await;
     }
 }
 

@@ -2,23 +2,26 @@
 
 use super::archive::{ArchivePlan, Archives};
 use super::engine_thread::Setup;
+use super::mailbox::Replies;
 use super::watch;
 use crate::control::{
-    Answer, ArrayInfo, Event, HotBlocks, Info, LogInfo, Mark, MarksInfo, MemberInfo, MemberStats,
-    MountStats, NbdStats, Request, ScrubResult, ServerStats, SpaceStats, TraceBatch, TraceStart,
-    UblkStats, UnderWayStats, VhostStats, Volumes, Waited, change_volumes, check_change, head_text,
-    layout_text, used_bytes,
+    Answer, ArchiveStart, ArrayInfo, Event, HotBlocks, Info, LogInfo, Mark, MarksInfo, MemberInfo,
+    MemberStats, MountStats, NbdStats, Request, ScrubResult, ServerStats, SpaceStats, TraceBatch,
+    TraceStart, UblkStats, UnderWayStats, VhostStats, Volumes, Waited, change_volumes,
+    check_change, head_text, layout_text, used_bytes,
 };
 use crate::vacancy::{Vacancy, no_array};
 use std::cell::{Cell, RefCell};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::mpsc::{Sender, TryRecvError, channel};
+use std::sync::mpsc::{TryRecvError, channel};
 use std::sync::{Arc, Mutex};
 use tonearm_attach::Queues;
 use tonearm_base::{Lsn, Nanos};
+use tonearm_bucket::{Variables, Writer};
 use tonearm_device::raid::{ArrayStatus, RebuildRate};
 use tonearm_disk::{ByteRate, Disk, Scrub};
+use tonearm_engine::ArchiveState;
 use tonearm_fuse::FuseServer;
 use tonearm_nbd::transmission::Connections;
 use tonearm_nbd::{Catalog, Export, Exports};
@@ -35,6 +38,13 @@ fn copies_text(count: usize) -> Option<String> {
 
 /// Shortest time between two reports of progress.
 const PROGRESS_EVERY: Nanos = Nanos::from_millis(100);
+
+/// How often a request that waits looks whether its client is still there.
+const CLIENT_LOOK: Nanos = Nanos::from_millis(200);
+const FORSAKEN: &str = "the client has gone";
+
+/// How long the start of an archive waits until the archive is taken over.
+const TAKE_OVER: Nanos = Nanos::from_secs(10);
 
 /// How often the result of a mark is looked for.
 const MARK_LOOK: Nanos = Nanos::from_millis(20);
@@ -75,6 +85,7 @@ struct State {
     executor: Executor,
     path: PathBuf,
     direct: bool,
+    writer: Writer,
     disk: Disk,
     connections: Connections,
     catalog: Catalog,
@@ -117,6 +128,7 @@ impl ControlHandler {
             executor: executor.clone(),
             path: setup.path.clone(),
             direct: !setup.places.no_direct,
+            writer: setup.writer.clone(),
             disk: disk.clone(),
             connections,
             catalog: setup.catalog.clone(),
@@ -138,7 +150,7 @@ impl ControlHandler {
     }
 
     /// Carries out `request`. All events go to `events`.
-    pub async fn answer(self, request: Request, events: Sender<Event>) {
+    pub async fn answer(self, request: Request, events: Replies) {
         let only_looks = matches!(
             request,
             Request::Stats | Request::Info | Request::VolumeList | Request::ArchiveStatus
@@ -154,10 +166,10 @@ impl ControlHandler {
             Err(error) => Event::Failed(error.to_string()),
         };
         // The client may have disconnected.
-        let _ = events.send(event);
+        events.send(event);
     }
 
-    async fn do_it(&self, request: Request, events: &Sender<Event>) -> anyhow::Result<Answer> {
+    async fn do_it(&self, request: Request, events: &Replies) -> anyhow::Result<Answer> {
         let disk = &self.0.disk;
         match request {
             Request::Stats => Ok(Answer::Stats(Box::new(self.stats()))),
@@ -201,15 +213,19 @@ impl ControlHandler {
                 lsn,
                 timeout_ms,
             } => {
-                let outcome = self.wait_for(mark, Lsn(lsn), timeout_ms).await?;
+                let outcome = self.wait_for(mark, Lsn(lsn), timeout_ms, events).await?;
                 let marks = self.marks();
                 Ok(Answer::Waited { outcome, marks })
             }
             Request::TraceStart { volume } => self.start_trace(volume),
             Request::TraceTake => recorded(self.0.connections.recorder().take()),
             Request::TraceStop => recorded(self.0.connections.recorder().stop()),
-            Request::ArchiveStart(start) => {
-                self.0.archives.start(ArchivePlan::of(&start)?)?;
+            Request::ArchiveStart(start) => self.start_archive(start).await,
+            Request::ArchiveReload { variables } => {
+                let bucket = self.0.archives.bucket()?;
+                let variables = Variables::from_iter(variables);
+                let reload = move || Ok(bucket.reload(&variables)?);
+                apart(&self.0.executor, "reload-archive", reload).await?;
                 self.archive()
             }
             Request::ArchiveStop => {
@@ -220,7 +236,7 @@ impl ControlHandler {
                 }
             }
             Request::ArchiveStatus => self.archive(),
-            Request::Mark { name } => self.mark(name).await,
+            Request::Mark { name } => self.mark(name, events).await,
             Request::Shutdown => {
                 (self.0.asked_to_stop)();
                 Ok(Answer::ShuttingDown)
@@ -260,8 +276,24 @@ impl ControlHandler {
         }
     }
 
+    /// Begins to archive, and waits until the archive is taken over or its bucket does not answer.
+    async fn start_archive(&self, start: ArchiveStart) -> anyhow::Result<Answer> {
+        let writer = self.0.writer.clone();
+        let plan = move || ArchivePlan::of(&start, writer);
+        let plan = apart(&self.0.executor, "open-archive", plan).await?;
+        self.0.archives.start(plan, || {})?;
+        let engine = self.0.disk.engine();
+        engine.archive_begun(self.0.rt.now() + TAKE_OVER.0).await;
+        match engine.archive() {
+            Some(info) if info.state == ArchiveState::Ended => {
+                anyhow::bail!("{}", info.why.unwrap_or_default())
+            }
+            _ => self.archive(),
+        }
+    }
+
     /// Gives the last commit a name in the archive.
-    async fn mark(&self, name: String) -> anyhow::Result<Answer> {
+    async fn mark(&self, name: String, events: &Replies) -> anyhow::Result<Answer> {
         let engine = self.0.disk.engine();
         let lsn = engine.marks().appended;
         engine.wait_durable(lsn).await?;
@@ -272,6 +304,7 @@ impl ControlHandler {
                     done.map_err(anyhow::Error::msg)?;
                     return Ok(Answer::Marked { lsn: lsn.0 });
                 }
+                Err(TryRecvError::Empty) if events.is_forsaken() => anyhow::bail!(FORSAKEN),
                 Err(TryRecvError::Empty) => self.0.rt.sleep(MARK_LOOK).await,
                 Err(TryRecvError::Disconnected) => anyhow::bail!("the archive has ended"),
             };
@@ -326,24 +359,31 @@ impl ControlHandler {
         mark: Mark,
         lsn: Lsn,
         timeout_ms: Option<u64>,
+        events: &Replies,
     ) -> anyhow::Result<Waited> {
-        let disk = &self.0.disk;
+        let (disk, rt) = (&self.0.disk, &self.0.rt);
         if lsn > disk.marks().appended {
             return Ok(Waited::NotCommitted);
         }
-        let deadline = timeout_ms.map(|ms| self.0.rt.now() + ms.saturating_mul(1_000_000));
-        let durable = match deadline {
-            None => disk.wait_durable(lsn).await.map(|()| true)?,
-            Some(deadline) => disk.engine().wait_durable_until(lsn, deadline).await?,
-        };
-        let reached = match mark {
-            Mark::Durable => durable,
-            Mark::Archived => durable && disk.engine().wait_archived(lsn, deadline).await?,
-        };
-        Ok(match reached {
-            true => Waited::Reached,
-            false => Waited::TimedOut,
-        })
+        let deadline = timeout_ms.map(|ms| rt.now() + ms.saturating_mul(1_000_000));
+        loop {
+            let look = rt.now() + CLIENT_LOOK.0;
+            let until = deadline.map_or(look, |deadline| deadline.min(look));
+            let durable = disk.engine().wait_durable_until(lsn, until).await?;
+            let reached = match mark {
+                Mark::Durable => durable,
+                Mark::Archived => durable && disk.engine().wait_archived(lsn, Some(until)).await?,
+            };
+            if reached {
+                return Ok(Waited::Reached);
+            }
+            if deadline.is_some_and(|deadline| rt.now() >= deadline) {
+                return Ok(Waited::TimedOut);
+            }
+            if events.is_forsaken() {
+                anyhow::bail!(FORSAKEN);
+            }
+        }
     }
 
     fn marks(&self) -> MarksInfo {
@@ -393,7 +433,7 @@ impl ControlHandler {
         &self,
         rate: &ByteRate,
         scrub: Scrub,
-        events: &Sender<Event>,
+        events: &Replies,
     ) -> anyhow::Result<Answer> {
         if self.0.scrub.get() != Scrubbing::None {
             anyhow::bail!(
@@ -407,7 +447,7 @@ impl ControlHandler {
             if now >= next {
                 next = now + PROGRESS_EVERY.0;
                 // Without a client the result has no reader.
-                if events.send(Event::Progress { done, total }).is_err() {
+                if !events.send(Event::Progress { done, total }) {
                     self.cancel_scrub();
                 }
             }
@@ -468,31 +508,16 @@ impl ControlHandler {
         new: &Path,
         force: bool,
     ) -> anyhow::Result<(Vacancy, tonearm_uring::Member)> {
-        let Executor {
-            rt, handle, pool, ..
-        } = &self.0.executor;
-        let (bell, opened_bell) = handle.add_event()?;
-        let (sender, opened) = channel();
         let (store, new, direct) = (self.0.path.clone(), new.to_path_buf(), self.0.direct);
-        std::thread::Builder::new()
-            .name("open-member".into())
-            .spawn(move || {
-                let open = || {
-                    let vacancy = Vacancy::of(&array, &store, &new)?;
-                    let member = vacancy.open(&new, force, direct)?;
-                    anyhow::Ok((vacancy, member))
-                };
-                // The server may have ended meanwhile.
-                let _ = sender.send(open());
-                opened_bell.notify();
-            })?;
-        let (raised, _) = rt.stream(bell, Op::Recv, Data::whole(pool.alloc(8))).await;
-        let (_closed, _) = rt.stream(bell, Op::Close, Data::None).await;
-        raised?;
-        opened.recv()?
+        apart(&self.0.executor, "open-member", move || {
+            let vacancy = Vacancy::of(&array, &store, &new)?;
+            let member = vacancy.open(&new, force, direct)?;
+            Ok((vacancy, member))
+        })
+        .await
     }
 
-    async fn rebuild(&self, rate: RebuildRate, events: &Sender<Event>) -> anyhow::Result<Answer> {
+    async fn rebuild(&self, rate: RebuildRate, events: &Replies) -> anyhow::Result<Answer> {
         if self.0.rebuild.borrow().is_some() {
             anyhow::bail!(
                 "a rebuild is running already; `tonearm member list` shows how far it is"
@@ -505,7 +530,7 @@ impl ControlHandler {
             if now >= next {
                 next = now + PROGRESS_EVERY.0;
                 // The client may have disconnected; the rebuild goes on.
-                let _ = events.send(Event::Progress { done, total });
+                events.send(Event::Progress { done, total });
             }
         });
         let result = self.0.disk.engine().rebuild_array(rate, progress).await;
@@ -604,6 +629,29 @@ impl ControlHandler {
             problems: Vec::new(),
         }
     }
+}
+
+/// Does what waits for a file system on a thread of its own. Clients are served meanwhile.
+async fn apart<T: Send + 'static>(
+    executor: &Executor,
+    name: &str,
+    work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
+) -> anyhow::Result<T> {
+    let Executor {
+        rt, handle, pool, ..
+    } = executor;
+    let (bell, done_bell) = handle.add_event()?;
+    let (sender, done) = channel();
+    let thread = std::thread::Builder::new().name(name.into());
+    thread.spawn(move || {
+        // The server may have ended meanwhile.
+        let _ = sender.send(work());
+        done_bell.notify();
+    })?;
+    let (raised, _) = rt.stream(bell, Op::Recv, Data::whole(pool.alloc(8))).await;
+    let (_closed, _) = rt.stream(bell, Op::Close, Data::None).await;
+    raised?;
+    done.recv()?
 }
 
 fn recorded(recorded: Option<tonearm_requests::Recorded>) -> anyhow::Result<Answer> {

@@ -3,6 +3,7 @@
 use super::mailbox::Mailbox;
 use super::socket_file::SocketFile;
 use crate::control::{Answer, Event, EventLine, REQUEST_MAX, Request, RequestLine, VERSION};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -13,6 +14,8 @@ use std::time::Duration;
 const CONNECTIONS_MAX: usize = 32;
 /// Longest time in which a client takes a part of an answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How often it is looked whether a client is still there while it waits.
+const LOOK: Duration = Duration::from_millis(200);
 
 /// Listens at `path`, for its owner alone, and passes requests to `mailbox`.
 ///
@@ -68,15 +71,33 @@ fn serve(stream: UnixStream, mailbox: &Mailbox) -> io::Result<()> {
             }
             Ok(request) => {
                 let stops = request == Request::TraceStop;
-                for event in mailbox.ask(request) {
-                    recording.runs |= matches!(event, Event::Done(Answer::TraceStarted(_)));
-                    send(&stream, event)?;
+                let mut asked = mailbox.ask(request);
+                while !asked.has_ended() {
+                    match asked.within(LOOK) {
+                        Some(event) => {
+                            recording.runs |= matches!(event, Event::Done(Answer::TraceStarted(_)));
+                            send(&stream, event)?;
+                        }
+                        None if has_hung_up(&stream) => return Ok(()),
+                        None => {}
+                    }
                 }
                 recording.runs &= !stops;
             }
             Err(why) => send(&stream, Event::Failed(why))?,
         }
     }
+}
+
+/// True when the client has closed its end. One that only sends nothing more still waits for its answer.
+fn has_hung_up(stream: &UnixStream) -> bool {
+    let mut ends = [PollFd::new(stream, PollFlags::empty())];
+    let now = Timespec::default();
+    let looked = rustix::event::poll(&mut ends, Some(&now));
+    looked.is_ok()
+        && ends[0]
+            .revents()
+            .intersects(PollFlags::HUP | PollFlags::ERR)
 }
 
 /// The recording of requests that a connection has started. It ends with the connection.

@@ -19,6 +19,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use tonearm_attach::Queues;
 use tonearm_base::Nanos;
+use tonearm_bucket::Writer;
 use tonearm_disk::{Ack, Disk, OpenOptions, Volume};
 use tonearm_fs::FsError;
 use tonearm_fuse::{FuseServer, Requests};
@@ -55,6 +56,8 @@ pub struct Setup {
     pub front: Front,
     /// The archive, if there is one from the start.
     pub archive: Option<ArchivePlan>,
+    /// Who writes archives.
+    pub writer: Writer,
     /// The file system is to be mounted.
     pub mounts: bool,
     /// NBD clients may go on after the end of this server.
@@ -77,6 +80,8 @@ pub enum Event {
     Signal(i32),
     /// A client of the control socket has asked for the end.
     Asked,
+    /// The archive of the start was refused.
+    NotArchived,
     /// The command of `--run` has ended, with this exit code.
     Child(u8),
 }
@@ -156,7 +161,9 @@ fn run_on(
     };
     let archives = Archives::new(&executor, disk.engine());
     if let Some(plan) = setup.archive.clone() {
-        archives.start(plan)?;
+        let refused = events.clone();
+        // The main thread may have ended meanwhile.
+        archives.start(plan, move || drop(refused.send(Event::NotArchived)))?;
     }
     let files = FileSystem::new(rt, &disk);
     convert(&executor, &disk, &files)?;

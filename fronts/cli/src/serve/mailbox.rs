@@ -2,7 +2,9 @@
 
 use crate::control::{Event, Request};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
 use tonearm_uring::EventSender;
 
 /// Capacity of the mailbox; senders block when it is full.
@@ -16,8 +18,8 @@ pub enum Message {
     Attach(tonearm_nbd::Accepted),
     /// A program that wants a session with the files.
     Files(OwnedFd),
-    /// A request, and the channel for its answer.
-    Ask(Request, Sender<Event>),
+    /// A request, and where its answer goes.
+    Ask(Request, Replies),
     /// A virtual machine's ring is to start or stop.
     Vhost(tonearm_vhost::Ask),
     /// The queue of a ublk device is to be served.
@@ -48,20 +50,80 @@ impl Mailbox {
     }
 
     /// Asks. The events come as they are made; the last one is `Done` or `Failed`.
-    pub fn ask(&self, request: Request) -> impl Iterator<Item = Event> + use<> {
+    pub fn ask(&self, request: Request) -> Asked {
         let (sender, events) = channel();
-        self.send(Message::Ask(request, sender));
-        let mut ended = false;
-        std::iter::from_fn(move || {
-            if ended {
-                return None;
-            }
+        let presence = Arc::new(());
+        let replies = Replies {
+            events: sender,
+            presence: Arc::downgrade(&presence),
+        };
+        self.send(Message::Ask(request, replies));
+        Asked {
+            events,
+            ended: false,
+            _presence: presence,
+        }
+    }
+}
+
+/// Where the events of a request go.
+#[derive(Clone)]
+pub struct Replies {
+    events: Sender<Event>,
+    presence: Weak<()>,
+}
+
+impl Replies {
+    /// Sends an event; false when nobody waits for it any more.
+    pub fn send(&self, event: Event) -> bool {
+        self.events.send(event).is_ok()
+    }
+
+    /// True when nobody waits for the answer any more.
+    pub fn is_forsaken(&self) -> bool {
+        self.presence.strong_count() == 0
+    }
+}
+
+/// A request that was made. When it is dropped, nobody waits for the answer any more.
+pub struct Asked {
+    events: Receiver<Event>,
+    ended: bool,
+    _presence: Arc<()>,
+}
+
+impl Asked {
+    /// True when the last event has come.
+    pub fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// The next event; `None` when there is none within `span`.
+    pub fn within(&mut self, span: Duration) -> Option<Event> {
+        let event = match self.events.recv_timeout(span) {
+            Ok(event) => event,
+            Err(RecvTimeoutError::Timeout) => return None,
             // There is no answer when the engine thread has ended meanwhile.
-            let event = events.recv();
-            let event =
-                event.unwrap_or_else(|_| Event::Failed("the server is shutting down".into()));
-            ended = !matches!(event, Event::Progress { .. });
-            Some(event)
-        })
+            Err(RecvTimeoutError::Disconnected) => {
+                Event::Failed("the server is shutting down".into())
+            }
+        };
+        self.ended = !matches!(event, Event::Progress { .. });
+        Some(event)
+    }
+}
+
+impl Iterator for Asked {
+    type Item = Event;
+
+    fn next(&mut self) -> Option<Event> {
+        if self.ended {
+            return None;
+        }
+        loop {
+            if let Some(event) = self.within(Duration::MAX) {
+                return Some(event);
+            }
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use super::engine_thread::Event;
 use anyhow::bail;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::mpsc::Sender;
 use tonearm_fuse::{MountOptions, Mountable, Requests, Session};
 use tonearm_terminal::report;
@@ -59,6 +59,12 @@ impl MountPlan {
     /// The line that says that it is mounted.
     pub fn mounted(&self) -> String {
         format!("mounted {} on {}", self.source, self.place.path().display())
+    }
+
+    /// The directory.
+    pub fn dir(&self) -> PathBuf {
+        let path = self.place.path();
+        std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
     }
 
     /// True when the mount takes no changes.

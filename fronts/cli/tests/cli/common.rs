@@ -113,13 +113,18 @@ impl Serving {
     }
 
     /// Asks for an orderly end by `signal`, and waits for it.
-    pub fn end(mut self, signal: &str) -> Ran {
+    pub fn end(self, signal: &str) -> Ran {
         let pid = self.pid().to_string();
         let sent = Command::new("kill")
             .args([signal, &pid])
             .status()
             .expect("kill runs");
         assert!(sent.success());
+        self.ended()
+    }
+
+    /// Waits until it ends by itself.
+    pub fn ended(mut self) -> Ran {
         let child = self.child.take().expect("serving");
         Ran::of(&child.wait_with_output().expect("an end"))
     }

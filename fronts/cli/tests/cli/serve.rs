@@ -250,3 +250,55 @@ fn the_warning_of_clients_that_reconnect_comes_with_the_first_client() {
     let ran = serving.end("-TERM");
     assert!(!ran.err.contains(warning), "{ran:?}");
 }
+
+/// Whoever asks for an archive does not look at a server that runs without one.
+#[test]
+fn a_server_whose_archive_is_refused_ends() {
+    let bench = store();
+    let url = format!("file://{}", bench.path("x/backup").display());
+    let ran = bench.serve(&["a", "--archive", &url]).ended();
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    contains(&ran.err, "/x is not there; make it, or mount its disk");
+    assert_eq!(bench.files(), ["a"]);
+    let serving = bench.serve(&["a"]);
+    contains(
+        &bench.fails(&["archive", "start", "a", &url]),
+        "/x is not there; make it, or mount its disk",
+    );
+    contains(
+        &bench.fails(&["archive", "start", "a", "file:x/backup"]),
+        "this is no address of an archive",
+    );
+    // A server that runs goes on.
+    bench.ok(&["stats", "a"]);
+    assert_eq!(serving.end("-INT").code, Some(0));
+}
+
+#[test]
+fn an_archive_whose_disk_is_away_is_waited_for() {
+    let bench = store();
+    std::fs::create_dir(bench.path("x")).expect("made");
+    let url = format!("file://{}", bench.path("x/backup").display());
+    let serving = bench.serve(&["a", "--archive", &url]);
+    bench.ok(&["archive", "wait", "a"]);
+    assert_eq!(serving.end("-INT").code, Some(0));
+    std::fs::rename(bench.path("x"), bench.path("y")).expect("moved");
+    std::fs::create_dir(bench.path("x")).expect("made");
+    let serving = bench.serve(&["a", "--archive", &url, "--archive-interval", "10ms"]);
+    let status = || bench.json(&["archive", "status", "a", "--json"]);
+    while status()["state"] == "starting" {}
+    assert_eq!(status()["state"], "waiting");
+    contains(&status()["why"].to_string(), "is its disk mounted?");
+    assert_eq!(
+        std::fs::read_dir(bench.path("x"))
+            .expect("a folder")
+            .count(),
+        0
+    );
+    std::fs::remove_dir(bench.path("x")).expect("removed");
+    std::fs::rename(bench.path("y"), bench.path("x")).expect("moved");
+    bench.ok(&["archive", "wait", "a"]);
+    let ran = serving.end("-INT");
+    contains(&ran.err, "waits, and tries again until it can go on: ");
+    contains(&ran.err, &format!("the archive at {url} goes on"));
+}

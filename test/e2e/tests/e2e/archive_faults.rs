@@ -117,8 +117,12 @@ fn objects_in_the_wrong_place_are_told_and_never_restored() {
         let exact = bench.fails(&["restore", &from, "n.tn", "--to-lsn", &state]);
         contains(&exact, "cannot be restored; commits that can be restored: ");
         let latest = bench.run(&["restore", &from, "n.tn", "--dry-run"]);
-        assert_eq!(latest.code, Some(0), "{latest:?}");
+        assert_eq!(latest.code, Some(1), "an older state: {latest:?}");
         contains(&latest.err, &format!("object {name} of the chain {text}"));
+        let (_, flag) = latest.err.split_once("take it with ").expect("a flag");
+        let (flag, _) = flag.split_once(';').expect("its end");
+        let flag: Vec<&str> = flag.split_whitespace().collect();
+        bench.ok(&[&["restore", &from, "n.tn", "--dry-run"], &flag[..]].concat());
         let history = bench.run(&["history", &from]);
         assert_eq!(history.code, Some(3), "{history:?}");
         contains(&history.err, &format!("object {name} of the chain {text}"));

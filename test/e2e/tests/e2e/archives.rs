@@ -332,12 +332,14 @@ fn what_cannot_be_restored_or_archived_is_told() {
     // Another store at the same place.
     std::fs::rename(bench.path("s.tn"), bench.path("old.tn")).expect("renamed");
     bench.ok(&["create", "s.tn", "--size", "64MiB", "--log-size", "8MiB"]);
-    let server = serve(&bench, "backup");
-    wait_until("a refusal", Duration::from_secs(30), || {
-        bench.json(&["archive", "status", "s.tn", "--json"])["state"] == "ended"
-    });
-    let status = bench.ok(&["archive", "status", "s.tn"]);
-    contains(&status, "belongs to another store");
+    let ran = serve(&bench, "backup").ended();
+    assert_eq!(ran.code, Some(1), "{ran:?}");
+    contains(&ran.err, "belongs to another store");
+    let server = bench.serve(&["s.tn"]);
+    contains(
+        &bench.fails(&["archive", "start", "s.tn", &from]),
+        "belongs to another store",
+    );
     contains(
         &bench.fails(&["archive", "wait", "s.tn"]),
         "is not archived: archive file://",

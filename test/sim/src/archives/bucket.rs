@@ -25,6 +25,9 @@ pub struct SimBucket {
     pub random: RefCell<ChaCha8Rng>,
     /// One of so many requests fails; 0 for none.
     pub faults: u32,
+    /// Of so many answers one is wrong, and the next one to the same question need not be: a put of a name that is free is
+    /// refused and nothing is stored, an object that is there is not found, a list lacks a name. 0 for none.
+    pub lies: u32,
     /// The last so many objects are not listed.
     pub lag: usize,
     /// Longest time of half a request, in nanoseconds.
@@ -43,6 +46,7 @@ impl SimBucket {
             objects: objects.clone(),
             random: RefCell::new(ChaCha8Rng::seed_from_u64(1)),
             faults: 0,
+            lies: 0,
             lag: 0,
             delay: DELAY,
             replaces: false,
@@ -56,12 +60,17 @@ impl SimBucket {
     }
 
     fn strikes(&self) -> bool {
-        self.faults > 0
-            && self
-                .random
-                .borrow_mut()
-                .next_u32()
-                .is_multiple_of(self.faults)
+        self.one_of(self.faults)
+    }
+
+    fn one_of(&self, count: u32) -> bool {
+        count > 0 && self.random.borrow_mut().next_u32().is_multiple_of(count)
+    }
+
+    /// Which of `count` answers is wrong.
+    fn lie(&self, count: usize) -> Option<usize> {
+        let lies = count > 0 && self.one_of(self.lies);
+        lies.then(|| self.random.borrow_mut().next_u32() as usize % count)
     }
 
     /// Carries out `work` after a while, or fails before or after it.
@@ -85,7 +94,8 @@ impl SimBucket {
 impl Bucket for SimBucket {
     fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>> {
         Box::pin(self.request(move |objects| {
-            let is_new = self.replaces || !objects.contains_key(name);
+            let is_free = self.replaces || !objects.contains_key(name);
+            let is_new = is_free && self.lie(1).is_none();
             if is_new {
                 objects.insert(name.to_string(), object);
             }
@@ -94,7 +104,10 @@ impl Bucket for SimBucket {
     }
 
     fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
-        Box::pin(self.request(move |objects| objects.get(name).map(|object| object.to_vec())))
+        Box::pin(self.request(move |objects| {
+            let object = objects.get(name).filter(|_| self.lie(1).is_none());
+            object.map(|object| object.to_vec())
+        }))
     }
 
     fn heads<'a>(
@@ -103,8 +116,9 @@ impl Bucket for SimBucket {
         bytes: usize,
     ) -> Boxed<'a, Result<Vec<Option<Vec<u8>>>, BucketError>> {
         Box::pin(self.request(move |objects| {
-            let heads = names.iter().map(|name| {
-                let object = objects.get(name)?;
+            let lie = self.lie(names.len());
+            let heads = names.iter().enumerate().map(|(at, name)| {
+                let object = objects.get(name).filter(|_| lie != Some(at))?;
                 object.get(..bytes).map(<[u8]>::to_vec)
             });
             heads.collect()
@@ -118,6 +132,9 @@ impl Bucket for SimBucket {
             let names = objects.keys().filter(|name| name.starts_with(&prefix));
             let mut names: Vec<String> = names.cloned().collect();
             names.truncate(names.len().saturating_sub(lag));
+            if let Some(lie) = self.lie(names.len()) {
+                names.remove(lie);
+            }
             names
         }))
     }

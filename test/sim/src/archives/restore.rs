@@ -8,7 +8,9 @@ use crate::store::members as members_of;
 use tonearm_archive::{ArchiveError, Catalog, Plan, Rebuild, Restorable, Target};
 use tonearm_base::{BufPool, Lsn};
 use tonearm_disk::Disk;
-use tonearm_engine::{CreateParams, Engine, HomeParams, MemberSpace, NewMember, plan_create};
+use tonearm_engine::{
+    CreateParams, Engine, EngineError, HomeParams, MemberSpace, NewMember, OpenOptions, plan_create,
+};
 use tonearm_format::Roles;
 use tonearm_rt::Rt;
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
@@ -89,7 +91,16 @@ pub fn restore_with(
             log_written: true,
         };
         tonearm_engine::create(&own, &pool, &create, &[member], |_, _| {}).await?;
-        let engine = Engine::open(&own, &pool, members(), open_options(), |_| {}).await?;
+        let half = Engine::open(&own, &pool, members(), open_options(), |_| {}).await;
+        assert!(
+            matches!(half, Err(EngineError::Incomplete { .. })),
+            "a store that is not restored yet is opened"
+        );
+        let options = OpenOptions {
+            incomplete: true,
+            ..open_options()
+        };
+        let engine = Engine::open(&own, &pool, members(), options, |_| {}).await?;
         let mut rebuild = Rebuild::new(engine.home(), &pool, plan.lsn);
         let mut done = 0;
         while let Some(object) = plan.objects.get(done) {
@@ -123,6 +134,7 @@ pub fn restore_with(
             rebuild.apply(&entries, "sim://archive", "more").await?;
             rebuild.flush().await?;
         }
+        engine.complete().await?;
         engine.close().await?;
         let disk = Disk::open(&own, &pool, members(), open_options(), |_| {}).await;
         let disk = disk.expect("a restored store is opened");

@@ -17,7 +17,7 @@ fn entries_behind(objects: &Objects, after: Lsn) -> (Vec<u8>, Lsn) {
         let bucket = SimBucket::sound(&own, &shared);
         let catalog = Catalog::load(&bucket).await.unwrap();
         let (mut entries, mut last) = (Vec::new(), after);
-        for object in catalog.objects(&bucket).await.unwrap() {
+        for object in catalog.objects(&bucket).await.unwrap().0 {
             let number = object.name.strip_prefix("chain/");
             let number = number.and_then(|number| u64::from_str_radix(number, 16).ok());
             let Some(header) = number.map(|number| catalog.links[&number]) else {

@@ -7,29 +7,32 @@ use tonearm_archive::{Bytes, MarkRequest, MergeLevel, Source};
 use tonearm_format::ArchiveHeader;
 
 /// Requests of an archiver that have been made: `put`, `get`, `heads`, `list` or `delete`, and the name.
-type Requests = Rc<RefCell<Vec<(&'static str, String)>>>;
+pub(super) type Requests = Rc<RefCell<Vec<(&'static str, String)>>>;
 
-type Holds = dyn Fn(&str, &str, &Requests) -> bool;
+pub(super) type Holds = dyn Fn(&str, &str, &Requests) -> bool;
 
 /// A bucket whose requests are noted, and held where a test says so.
-struct Gate {
-    inner: SimBucket,
+pub(super) struct Gate {
+    pub(super) inner: SimBucket,
     /// Every object that was ever put.
     all: Objects,
     requests: Requests,
     /// Tells at each request whether it is held from then on, until the gate is opened.
-    holds: Box<Holds>,
-    is_open: Rc<Cell<bool>>,
-    is_held: Rc<Cell<bool>>,
+    pub(super) holds: Box<Holds>,
+    /// Tells of which objects it is answered that there are none.
+    pub(super) hides: Box<dyn Fn(&str) -> bool>,
+    pub(super) is_open: Rc<Cell<bool>>,
+    pub(super) is_held: Rc<Cell<bool>>,
 }
 
 impl Gate {
-    fn new(inner: SimBucket) -> Self {
+    pub(super) fn new(inner: SimBucket) -> Self {
         Self {
             inner,
             all: Objects::default(),
             requests: Requests::default(),
             holds: Box::new(|_, _, _| false),
+            hides: Box::new(|_| false),
             is_open: Rc::default(),
             is_held: Rc::default(),
         }
@@ -64,7 +67,8 @@ impl Bucket for Gate {
     fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
         Box::pin(async move {
             self.pass("get", name).await;
-            self.inner.get(name).await
+            let found = self.inner.get(name).await?;
+            Ok(found.filter(|_| !(self.hides)(name)))
         })
     }
 
@@ -76,7 +80,11 @@ impl Bucket for Gate {
         Box::pin(async move {
             self.pass("heads", names.first().map_or("", |name| name))
                 .await;
-            self.inner.heads(names, bytes).await
+            let mut heads = self.inner.heads(names, bytes).await?;
+            for (head, name) in heads.iter_mut().zip(names) {
+                head.take_if(|_| (self.hides)(name));
+            }
+            Ok(heads)
         })
     }
 
@@ -285,7 +293,7 @@ impl Known {
     }
 }
 
-fn is_link(name: &str) -> bool {
+pub(super) fn is_link(name: &str) -> bool {
     name.starts_with("chain/")
 }
 

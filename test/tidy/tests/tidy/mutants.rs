@@ -55,7 +55,8 @@ fn every_planted_fault_names_a_promise_and_its_tests() {
             kinds.iter().any(|kind| line.starts_with(kind))
         };
         let commands = header.iter().filter(is_command).count();
-        let has_target = |line: &&str| line.contains(" --lib") || line.contains(" --test ");
+        let targets = [" --lib", " --test ", " --bin "];
+        let has_target = |line: &&str| targets.iter().any(|target| line.contains(target));
         let mut tests = header.iter().filter(|line| line.starts_with("test: "));
         let have_targets = tests.all(has_target);
         let production = text
@@ -72,7 +73,7 @@ fn every_planted_fault_names_a_promise_and_its_tests() {
         }
     }
     none(
-        "test/mutants/NAME.patch has one line `promise: ...`, then `test: -p CRATE --lib|--test ...`, `e2e: ...`, `guest: ...` or \
+        "test/mutants/NAME.patch has one line `promise: ...`, then `test: -p CRATE --lib|--test|--bin ...`, `e2e: ...`, `guest: ...` or \
          `crash: ...`, then a diff of production code",
         &faults,
     );

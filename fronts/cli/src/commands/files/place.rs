@@ -62,10 +62,9 @@ impl Place {
             Self::Standard => Target::Standard(io::stdout()),
             Self::File { path, replace } => {
                 let folder = tonearm_store::folder_of(&path);
-                // With the permissions that the user's mask allows.
+                // What was in a store for its owner alone stays so: without other permissions, only its user has access.
                 let file = tempfile::Builder::new()
                     .prefix(".tonearm-")
-                    .permissions(Permissions::from_mode(0o666))
                     .tempfile_in(folder)
                     .with_context(|| format!("cannot make a file in {}", folder.display()))?;
                 Target::File {

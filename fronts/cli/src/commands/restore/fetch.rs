@@ -1,8 +1,8 @@
 //! Objects of an archive, fetched ahead of their use.
 
+use super::patient::Reader;
 use std::sync::mpsc::{Receiver, sync_channel};
 use tonearm_archive::{Plan, PlannedObject};
-use tonearm_bucket::RealBucket;
 use tonearm_terminal::progress::{Progress, Unit};
 
 /// Threads that fetch objects; each has one object ready and one under way.
@@ -14,7 +14,7 @@ type Fetched = anyhow::Result<(String, Vec<u8>)>;
 
 /// The payloads of the objects, in order. Several are fetched at the same time.
 pub(super) fn fetch(
-    bucket: &RealBucket,
+    bucket: &Reader,
     objects: &[PlannedObject],
 ) -> impl Iterator<Item = Fetched> + use<> {
     let fetchers = FETCHERS.min(objects.len().max(1));
@@ -30,7 +30,7 @@ pub(super) fn fetch(
             let bucket = bucket.clone();
             std::thread::spawn(move || {
                 for object in own {
-                    let fetched = bucket.runtime().block_on(object.fetch(&bucket));
+                    let fetched = bucket.block_on(object.fetch(&bucket));
                     let fetched = fetched.map(|payload| (object.name, payload));
                     // The restore may have ended with an error.
                     if sender.send(fetched.map_err(Into::into)).is_err() {
@@ -51,7 +51,7 @@ pub(super) fn fetch(
 /// Applies the objects of `plan` behind the first `done` to `state`, in order. When the last argument of `apply` is true, what is
 /// applied must be on the disk when it returns: then `noted` notes how many objects that are.
 pub(super) fn apply<T>(
-    bucket: &RealBucket,
+    bucket: &Reader,
     plan: &Plan,
     mut done: usize,
     mut state: T,

@@ -7,18 +7,22 @@ use anyhow::bail;
 use std::process::ExitCode;
 use tonearm_archive::{Catalog, Target};
 use tonearm_format::ArchiveKind;
+use tonearm_fs::path_text;
 use tonearm_terminal::{report, size};
+
+/// Most sentences of one kind that are noted beside what was asked for.
+const NOTES_MAX: usize = 10;
 
 /// Shows what an archive has.
 ///
 /// # Errors
-/// When there is none, or a header is damaged.
+/// When there is none, or the bucket fails.
 pub fn history(arguments: &History) -> anyhow::Result<ExitCode> {
     let bucket = open(&arguments.url, &arguments.identities)?;
     if arguments.names {
         return only::names(arguments, &bucket);
     }
-    let catalog = bucket.runtime().block_on(Catalog::load(&bucket))?;
+    let catalog = bucket.block_on(Catalog::load(&bucket))?;
     if target(&arguments.target)? != Target::Latest {
         bail!("a commit is chosen for its volumes and files; add --names to show them");
     }
@@ -28,7 +32,7 @@ pub fn history(arguments: &History) -> anyhow::Result<ExitCode> {
         let ranges = catalog.ranges();
         ranges.filter(|range| range.kind == ArchiveKind::Merged)
     };
-    let faults = faults_of(&catalog);
+    let faults = catalog.faults();
     let encrypted = catalog.ranges().filter(|range| range.encrypted).count();
     if arguments.json {
         let parts: Vec<_> = restorable
@@ -55,7 +59,7 @@ pub fn history(arguments: &History) -> anyhow::Result<ExitCode> {
         report::json(&serde_json::json!({
             "archive": catalog.url, "objects": catalog.links.len(), "chain_bytes": bytes,
             "encrypted_ranges": encrypted,
-            "restorable": parts, "merged": merged, "marks": marks, "faults": faults,
+            "restorable": parts, "merged": merged, "marks": marks, "faults": faults, "strays": catalog.strays,
         }))?;
     } else {
         let mut table = report::table(&["from commit", "to commit", "durable at", "base"]);
@@ -95,19 +99,30 @@ pub fn history(arguments: &History) -> anyhow::Result<ExitCode> {
             }
         ))?;
     }
+    if !arguments.json {
+        tell_strays(&catalog);
+    }
     Ok(tell_faults(&faults, arguments.json))
 }
 
-/// What is wrong with the chain.
-pub(super) fn faults_of(catalog: &Catalog) -> Vec<String> {
-    let told = |number: &&u64| catalog.unlinked.contains(number);
-    let missing = catalog.missing.iter().filter(|number| !told(number));
-    let missing = missing.map(|number| format!("object {number:016x} of the chain is missing"));
-    let unlinked = catalog.unlinked.iter();
-    let unlinked = unlinked.map(|number| {
-        format!("object {number:016x} of the chain does not follow the one before it")
-    });
-    missing.chain(unlinked).collect()
+/// Notes names that are none of an object. They harm nothing.
+pub(super) fn tell_strays(catalog: &Catalog) {
+    note_some(catalog.strays.iter().map(|name| {
+        let name = path_text(name.as_bytes());
+        format!("{name} is no object of an archive, and is left out")
+    }));
+}
+
+/// Notes the first few of some sentences, and how many more there are.
+pub(super) fn note_some(texts: impl ExactSizeIterator<Item = String>) {
+    let more = texts.len().saturating_sub(NOTES_MAX);
+    texts.take(NOTES_MAX).for_each(report::note);
+    if more > 0 {
+        report::note(format_args!(
+            "and {} more of this kind",
+            report::count(more as u64)
+        ));
+    }
 }
 
 /// Notes each fault, unless JSON has them. Returns the exit code.

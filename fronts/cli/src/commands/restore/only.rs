@@ -1,23 +1,27 @@
 //! One volume or file of an archive, as a plain file.
 
+mod directory;
 mod names;
 mod nearest;
 mod plain;
 mod tree;
 
+use self::directory::Directory;
 pub(super) use self::names::names;
 use self::nearest::Nearest;
 use self::plain::Plain;
 use self::tree::{CommitTree, read_table, read_tree, wrong};
 use super::fetch;
+use super::patient::Reader;
 use crate::cli::Restore;
 use anyhow::{Context, anyhow};
+use rustix::fs::OFlags;
 use std::ffi::OsStr;
-use std::fs::{File, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use tonearm_archive::{Bucket, Extract, Plan, VolumeTable};
-use tonearm_bucket::RealBucket;
 use tonearm_format::{VolumeEntry, VolumeKind};
 use tonearm_fs::{OfflineError, path_text};
 use tonearm_terminal::{report, size};
@@ -25,12 +29,19 @@ use tonearm_terminal::{report, size};
 /// What SQLite appends to the name of a database for files with a part of its content.
 const COMPANIONS: [&str; 2] = ["-wal", "-journal"];
 
+/// Who may read what is made: what was in a store for its owner alone stays so.
+const MODE: u32 = 0o600;
+
 /// What is restored.
 pub(super) struct Only {
     /// The name for which it was asked.
     name: Vec<u8>,
     size_bytes: u64,
+    /// Bytes of a block.
+    block_size: u64,
     extract: Extract,
+    /// What is made, if it is a directory.
+    directory: Option<Directory>,
     /// Files without which it is not whole: what is behind its name in theirs, and the name that `--only` takes.
     companions: Vec<(&'static str, Vec<u8>)>,
 }
@@ -39,7 +50,7 @@ impl Only {
     /// Finds `name` at the commit of `plan`, and leaves in the plan only the objects that it needs. It is that of a volume, or else
     /// the path of a file in the tree; with a leading slash always a path. The file `path` is to be made.
     pub(super) fn find(
-        bucket: &RealBucket,
+        bucket: &Reader,
         plan: &mut Plan,
         name: &OsStr,
         path: &Path,
@@ -66,13 +77,15 @@ impl Only {
         Self {
             name: entry.name.clone().into_bytes(),
             size_bytes: entry.size_bytes,
+            block_size: u64::from(plan.shape.block_size),
             extract: Extract::new(plan, &entry.extents),
+            directory: None,
             companions: companions.collect(),
         }
     }
 
     fn of_file(
-        bucket: &RealBucket,
+        bucket: &Reader,
         plan: &Plan,
         table: &VolumeTable,
         tree: Option<CommitTree>,
@@ -83,6 +96,21 @@ impl Only {
         let Some(mut tree) = tree else {
             return Err(none(&url, plan, table, None, name).unwrap_or_else(wrong));
         };
+        if let Some(dir) = tree.directory(name).map_err(wrong)? {
+            let found = Directory::find(plan, &url, table, &mut tree, dir.ino);
+            let (directory, extract) = found.map_err(|error| match error.downcast_ref() {
+                Some(error) => self::wrong(&url, plan.lsn, error),
+                None => error,
+            })?;
+            return Ok(Self {
+                name: name.to_vec(),
+                size_bytes: directory.size_bytes(),
+                block_size: u64::from(plan.shape.block_size),
+                extract,
+                directory: Some(directory),
+                companions: Vec::new(),
+            });
+        }
         let file = match tree.find(name) {
             Err(OfflineError::NotFound(_)) => {
                 return Err(none(&url, plan, table, Some(tree), name).unwrap_or_else(wrong));
@@ -115,7 +143,9 @@ impl Only {
         Ok(Self {
             name: name.to_vec(),
             size_bytes: file.inode.size,
+            block_size: u64::from(plan.shape.block_size),
             extract: Extract::at_places(plan, &url, places)?,
+            directory: None,
             companions,
         })
     }
@@ -125,9 +155,16 @@ impl Only {
         plan.objects = plan.objects_of(&self.extract);
     }
 
-    /// Makes the file, empty.
+    /// Makes the file or directory, empty.
     pub(super) fn create(&self, partial: &Path) -> anyhow::Result<()> {
-        let file = File::create_new(partial);
+        if self.directory.is_some() {
+            return Directory::create(partial).with_context(|| partial.display().to_string());
+        }
+        let file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(MODE)
+            .open(partial);
         file.map(|_| ())
             .with_context(|| partial.display().to_string())
     }
@@ -135,13 +172,20 @@ impl Only {
     /// Applies the objects of the plan behind the first `done`.
     pub(super) fn fill(
         &self,
-        bucket: &RealBucket,
+        bucket: &Reader,
         plan: &Plan,
         partial: &Path,
         done: usize,
         noted: impl Fn(usize) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
-        let file = OpenOptions::new().read(true).write(true).open(partial);
+        if let Some(directory) = &self.directory {
+            return self.fill_directory(directory, bucket, plan, partial);
+        }
+        let mut options = OpenOptions::new();
+        let options = options.read(true).write(true);
+        let file = options
+            .custom_flags(OFlags::NOFOLLOW.bits() as i32)
+            .open(partial);
         let file = file.with_context(|| partial.display().to_string())?;
         file.set_len(self.extract.size_bytes())
             .with_context(|| partial.display().to_string())?;
@@ -162,6 +206,26 @@ impl Only {
         Ok(plain.0.sync_all()?)
     }
 
+    /// Applies the objects of the plan. An interrupted one begins anew: to make thousands of files durable takes longer than to
+    /// read the objects again.
+    fn fill_directory(
+        &self,
+        directory: &Directory,
+        bucket: &Reader,
+        plan: &Plan,
+        partial: &Path,
+    ) -> anyhow::Result<()> {
+        let (url, shown) = (bucket.url(), || partial.display().to_string());
+        let parts = directory.begin(partial, self.block_size)?;
+        let apply = |mut parts, name: String, payload: Vec<u8>, _| {
+            let applied = self.extract.apply(&payload, &url, &name, &mut parts);
+            applied.with_context(shown)?;
+            Ok(parts)
+        };
+        fetch::apply(bucket, plan, 0, parts, apply, |_| Ok(()))?;
+        directory.finish(partial)
+    }
+
     /// Says what is restored.
     pub(super) fn tell(&self, arguments: &Restore, plan: &Plan, done: &str) -> anyhow::Result<()> {
         let path = report::shell_word(&arguments.path);
@@ -176,6 +240,7 @@ impl Only {
                 "lsn": plan.lsn.0,
                 "size_bytes": self.size_bytes,
                 "objects": plan.objects.len(),
+                "files": self.directory.as_ref().map(Directory::count),
                 "companions": companions.collect::<Vec<_>>(),
             }));
         }
@@ -187,6 +252,12 @@ impl Only {
             size::text(self.size_bytes),
             report::count(plan.objects.len() as u64)
         ))?;
+        if let Some(directory) = self.directory.as_ref().filter(|made| made.skipped > 0) {
+            report::note(format_args!(
+                "{} devices, FIFOs and sockets are left out",
+                report::count(directory.skipped)
+            ));
+        }
         for (end, name) in &self.companions {
             report::note(format_args!(
                 "{} has a part of its content; restore it, too: tonearm restore {} {path}{end} --only {} --to-lsn {}",

@@ -1,7 +1,7 @@
 //! The check of an archive.
 
 use super::fetch::fetch;
-use super::history::{faults_of, tell_faults};
+use super::history::{tell_faults, tell_strays};
 use super::open;
 use crate::cli::Identities;
 use std::process::ExitCode;
@@ -16,15 +16,24 @@ use tonearm_terminal::{report, size};
 /// When there is none, or the bucket fails.
 pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<ExitCode> {
     let bucket = open(url, identities)?;
-    let catalog = bucket.runtime().block_on(Catalog::load(&bucket))?;
-    let mut faults = faults_of(&catalog);
+    let catalog = bucket.block_on(Catalog::load(&bucket))?;
+    let mut faults = catalog.faults();
     let (mut objects, mut bytes, mut entries, mut closed) = (0u64, 0u64, 0u64, 0u64);
     let mut missing = Vec::new();
-    let all = bucket.runtime().block_on(catalog.objects(&bucket))?;
-    let shape = bucket.runtime().block_on(async {
+    let (all, mut unreadable) = bucket.block_on(catalog.objects(&bucket))?;
+    let shape = bucket.block_on(async {
         let last = catalog.links.keys().last().copied().unwrap_or(0);
         catalog.shape(&bucket, last).await
-    })?;
+    });
+    // Without a shape, contents cannot be checked.
+    let block_size = match shape {
+        Ok(shape) => Some(shape.block_size as usize),
+        Err(error @ ArchiveError::Bucket { .. }) => return Err(error.into()),
+        Err(error) => {
+            unreadable.push(error.to_string());
+            None
+        }
+    };
     let mut bar = Progress::new("verifying", Unit::Count);
     for (at, (object, fetched)) in all.iter().zip(fetch(&bucket, &all)).enumerate() {
         bar.at(at as u64 + 1, all.len() as u64);
@@ -52,8 +61,11 @@ pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<
         };
         objects += 1;
         bytes += payload.len() as u64;
-        let mut reader = ArchiveReader::new(&payload, shape.block_size as usize);
-        while let Some(entry) = reader.next().filter(|_| object.has_entries) {
+        let Some(block_size) = block_size.filter(|_| object.has_entries) else {
+            continue;
+        };
+        let mut reader = ArchiveReader::new(&payload, block_size);
+        while let Some(entry) = reader.next() {
             match entry {
                 Ok(_) => entries += 1,
                 Err(error) => {
@@ -63,21 +75,23 @@ pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<
             }
         }
     }
+    unreadable.retain(|fault| !faults.contains(fault));
+    faults.append(&mut unreadable);
     if !missing.is_empty() {
         // Objects are merged and deleted while they are read.
-        let now = bucket.runtime().block_on(Catalog::load(&bucket))?;
-        let needed = bucket.runtime().block_on(now.objects(&bucket))?;
+        let now = bucket.block_on(Catalog::load(&bucket))?;
+        let (needed, _) = bucket.block_on(now.objects(&bucket))?;
         let is_needed = |name: &str| needed.iter().any(|object| object.name == name);
         let missing = missing.iter().filter(|(object, _)| is_needed(&object.name));
         let told = missing.map(|(_, error)| error.to_string());
-        let mut told: Vec<String> = told.chain(faults_of(&now)).collect();
+        let mut told: Vec<String> = told.chain(now.faults()).collect();
         told.retain(|fault| !faults.contains(fault));
         faults.append(&mut told);
     }
     if json {
         report::json(&serde_json::json!({
             "archive": url, "objects": objects, "bytes": bytes, "entries": entries, "encrypted": closed,
-            "faults": faults,
+            "faults": faults, "strays": catalog.strays,
         }))?;
     } else {
         report::line(format_args!(
@@ -96,6 +110,9 @@ pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<
                 report::count(closed)
             ))?;
         }
+    }
+    if !json {
+        tell_strays(&catalog);
     }
     Ok(tell_faults(&faults, json))
 }

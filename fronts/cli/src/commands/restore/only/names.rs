@@ -2,6 +2,7 @@
 
 use super::tree::{CommitTree, read_table, read_tree, wrong};
 use crate::cli::History;
+use crate::commands::restore::patient::Reader;
 use crate::commands::restore::{find, target};
 use serde::Serialize;
 use serde::ser::{Error, SerializeSeq, Serializer};
@@ -10,7 +11,6 @@ use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
 use tonearm_archive::{Bucket, VolumeTable};
 use tonearm_base::Lsn;
-use tonearm_bucket::RealBucket;
 use tonearm_format::{VolumeEntry, VolumeKind};
 use tonearm_fs::path_text;
 use tonearm_terminal::size;
@@ -105,10 +105,10 @@ fn each<S: Serializer>(names: &RefCell<Names>, to: S) -> Result<S::Ok, S::Error>
 /// Shows the volumes and files of a commit.
 pub(in crate::commands::restore) fn names(
     arguments: &History,
-    bucket: &RealBucket,
+    bucket: &Reader,
 ) -> anyhow::Result<ExitCode> {
     let target = target(&arguments.target)?;
-    let (plan, _, mut names) = find(bucket, &target, |plan| {
+    let (plan, mut names) = find(bucket, &target, true, |plan| {
         let table = read_table(bucket, plan)?;
         let tree = read_tree(bucket, plan, &table, &std::env::temp_dir())?;
         let (url, lsn) = (bucket.url(), plan.lsn);

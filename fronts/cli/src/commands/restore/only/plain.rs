@@ -23,6 +23,13 @@ impl Content for Plain {
     }
 
     fn zero(&mut self, at: u64, count: u64) -> io::Result<()> {
+        self.zero_at(at, count)
+    }
+}
+
+impl Plain {
+    /// Makes bytes zeroes.
+    pub(super) fn zero_at(&self, at: u64, count: u64) -> io::Result<()> {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         match rustix::fs::fallocate(&self.0, hole, at, count) {
             Err(Errno::OPNOTSUPP) => {}
@@ -32,7 +39,7 @@ impl Content for Plain {
         let mut next = at;
         while next < end {
             let part = (end - next).min(ZEROES as u64);
-            self.write(next, &zeroes[..part as usize])?;
+            self.0.write_all_at(&zeroes[..part as usize], next)?;
             next += part;
         }
         Ok(())

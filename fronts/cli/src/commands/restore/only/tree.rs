@@ -2,13 +2,13 @@
 
 use super::plain::Plain;
 use crate::commands::restore::fetch;
+use crate::commands::restore::patient::Reader;
 use anyhow::{Context, anyhow};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tonearm_archive::{ArchiveError, Bucket, Content, Extract, Plan, TABLE, VolumeTable};
 use tonearm_base::Lsn;
-use tonearm_bucket::RealBucket;
 use tonearm_fs::{OfflineError, OfflineTree};
 use tonearm_terminal::progress::{Progress, Unit};
 
@@ -18,7 +18,7 @@ type Read = Box<dyn FnMut(u64, &mut [u8]) -> io::Result<()>>;
 pub(super) type CommitTree = OfflineTree<Read>;
 
 /// The volume table at the commit of `plan`.
-pub(super) fn read_table(bucket: &RealBucket, plan: &Plan) -> anyhow::Result<VolumeTable> {
+pub(super) fn read_table(bucket: &Reader, plan: &Plan) -> anyhow::Result<VolumeTable> {
     let extract = Extract::new(plan, &[TABLE]);
     let mut table = vec![0; extract.size_bytes() as usize];
     let what = "reading the volume table";
@@ -29,7 +29,7 @@ pub(super) fn read_table(bucket: &RealBucket, plan: &Plan) -> anyhow::Result<Vol
 /// The tree of files at the commit of `plan`, if there is one. Its pages may be gigabytes, so they are made in a temporary file
 /// in `folder`. The file has no name, so nothing is left of it, whatever ends this process.
 pub(super) fn read_tree(
-    bucket: &RealBucket,
+    bucket: &Reader,
     plan: &Plan,
     table: &VolumeTable,
     folder: &Path,
@@ -74,7 +74,7 @@ pub(super) fn wrong(url: &str, lsn: Lsn, error: &OfflineError) -> anyhow::Error 
 
 /// Makes the blocks of `extract`. `what` is what the bar says.
 fn make(
-    bucket: &RealBucket,
+    bucket: &Reader,
     plan: &Plan,
     extract: &Extract,
     what: &'static str,

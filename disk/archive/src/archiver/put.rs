@@ -1,0 +1,230 @@
+//! Puts objects, and looks at what is there when the answer may be wrong.
+//!
+//! A place may answer that an object exists although it has none: S3 answers 409 to two puts at one time and may store
+//! neither, and the answer to a put that is repeated says nothing of the first one. So nothing is concluded from that answer. The
+//! archiver looks: its own object is a success, no object is put again, and only another object means another writer.
+//!
+//! A writer that was stalled for long may find the next number of the chain free, because what another opening had put
+//! there has been deleted meanwhile. Objects are deleted in ascending order. So the object before it, which this writer
+//! has put, was deleted first: after each put the archiver looks whether that one is still there.
+
+use super::{Archiver, PAUSE_MIN};
+use crate::chain::{self, READS, bucket_error, link_name, object_error};
+use crate::error::ArchiveError;
+use crate::object::{self, Packer};
+use bytes::Bytes;
+use tonearm_format::{
+    ARCHIVE_HEADER_BYTES, ArchiveHeader, ArchiveKind, ArchiveOpening, FormatError,
+};
+
+/// Most bytes of the payload of an opening that is read for the name of its writer.
+const OPENING_BYTES_MAX: u64 = 64 << 10;
+
+/// What has the name of an object that was put.
+pub(super) enum Placed {
+    /// The object.
+    Own,
+    /// Another one, with this header.
+    Other(Result<ArchiveHeader, FormatError>),
+}
+
+impl Archiver<'_> {
+    /// Puts an object. Returns when it is there, or another one is.
+    pub(super) async fn put(&mut self, name: &str, object: &Bytes) -> Result<Placed, ArchiveError> {
+        let mut pause = self.options.interval.min(PAUSE_MIN);
+        let placed = loop {
+            if self.put_once(name, object).await? {
+                break Placed::Own;
+            }
+            match self.look(name, object).await? {
+                Some(placed) => break placed,
+                None => {
+                    let reason = format!(
+                        "the place answers that object {name} exists, and gives none; it is put again"
+                    );
+                    self.pause(&mut pause, reason).await?;
+                }
+            }
+        };
+        if matches!(placed, Placed::Own) {
+            self.info.objects += 1;
+            self.info.stored_bytes += object.len() as u64;
+        }
+        Ok(placed)
+    }
+
+    /// One request, repeated until it is answered. False when the answer is that there is an object.
+    pub(super) async fn put_once(
+        &mut self,
+        name: &str,
+        object: &Bytes,
+    ) -> Result<bool, ArchiveError> {
+        self.retry(async |bucket| {
+            let put = bucket.put_new(name, object.clone()).await;
+            put.map_err(|error| bucket_error(bucket, error))
+        })
+        .await
+    }
+
+    /// What is there in the place of `object`. Reads no more than that has.
+    async fn look(&mut self, name: &str, object: &Bytes) -> Result<Option<Placed>, ArchiveError> {
+        if self.begin_of(name, object.len()).await?.as_deref() == Some(&object[..]) {
+            return Ok(Some(Placed::Own));
+        }
+        if let Some(header) = self.header_of(name).await? {
+            return Ok(Some(Placed::Other(header)));
+        }
+        // One that is shorter than a header is none of an archive.
+        let is_there = self.begin_of(name, 1).await?.is_some();
+        Ok(is_there.then(|| Placed::Other(ArchiveHeader::decode(&[]))))
+    }
+
+    /// The first `bytes` bytes of an object, if it is there and so long.
+    async fn begin_of(
+        &mut self,
+        name: &str,
+        bytes: usize,
+    ) -> Result<Option<Vec<u8>>, ArchiveError> {
+        let names = [name.to_string()];
+        let found = self
+            .retry(async |bucket| {
+                let heads = bucket.heads(&names, bytes).await;
+                heads.map_err(|error| bucket_error(bucket, error))
+            })
+            .await?;
+        Ok(found.into_iter().next().flatten())
+    }
+
+    /// The header of an object. An answer that there is none may be wrong: the object is asked for again.
+    pub(super) async fn header_of(
+        &mut self,
+        name: &str,
+    ) -> Result<Option<Result<ArchiveHeader, FormatError>>, ArchiveError> {
+        for _ in 0..READS {
+            if let Some(head) = self.begin_of(name, ARCHIVE_HEADER_BYTES).await? {
+                return Ok(Some(ArchiveHeader::decode(&head)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Puts the next object of the chain. Returns its bytes.
+    pub(super) async fn put_link(
+        &mut self,
+        header: ArchiveHeader,
+        packer: Packer,
+    ) -> Result<u64, ArchiveError> {
+        let (header, object) = packer.seal(self.bucket.keys(), header);
+        let name = link_name(header.number);
+        let mut pause = self.options.interval.min(PAUSE_MIN);
+        loop {
+            if let Placed::Other(found) = self.put(&name, &object).await? {
+                return Err(self.displaced(&name, found).await);
+            }
+            if self.has_last().await? {
+                break;
+            }
+            // A folder that is not mounted, for example. The object may be in another place than the one before.
+            let before = link_name(self.number);
+            let reason = format!("object {before}, which was there, is gone; put it back");
+            self.pause(&mut pause, reason).await?;
+        }
+        let bytes = object.len() as u64;
+        self.recycle(object);
+        (self.number, self.crc) = (header.number, header.crc());
+        self.ages.note(header.number, self.source.now());
+        self.merging.note(&header);
+        self.info.raw_bytes += header.raw_bytes;
+        Ok(bytes)
+    }
+
+    /// False when the last object that was put is not there any more.
+    ///
+    /// # Errors
+    /// When that is so because another opening has continued the chain, and what is old was deleted since.
+    pub(super) async fn has_last(&mut self) -> Result<bool, ArchiveError> {
+        if self.number == 0 || self.header_of(&link_name(self.number)).await?.is_some() {
+            return Ok(true);
+        }
+        // The next one may be of this writer.
+        match self.end_beyond(self.number + 1).await? {
+            Some(end) => Err(self.fenced(&link_name(end)).await),
+            None => Ok(false),
+        }
+    }
+
+    /// Keeps the memory of an object that was put.
+    pub(super) fn recycle(&mut self, object: Bytes) {
+        if let Ok(own) = object.try_into_mut()
+            && own.capacity() > self.buffer.capacity()
+        {
+            self.buffer = own.into();
+        }
+    }
+
+    /// The number of the last object of the chain, if that is beyond `number`.
+    async fn end_beyond(&mut self, number: u64) -> Result<Option<u64>, ArchiveError> {
+        let links = self.retry(async |bucket| chain::links(bucket).await);
+        match links.await {
+            Ok((_, end)) => Ok(end.map(|end| end.number).filter(|end| *end > number)),
+            Err(ArchiveError::Missing { .. } | ArchiveError::Object { .. }) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// True when object `number`, an opening that was put just now, is the end of the chain. False when the writer was stalled
+    /// before it put the opening, and the end was elsewhere by then: numbers before the end may be free again.
+    ///
+    /// # Errors
+    /// When another opening has followed.
+    pub(super) async fn is_end(&mut self) -> Result<bool, ArchiveError> {
+        // Twice: a list may lack an object.
+        for _ in 0..2 {
+            if self.end_beyond(self.number).await?.is_none() {
+                continue;
+            }
+            let next = link_name(self.number + 1);
+            let follows = self.header_of(&next).await?.and_then(Result::ok);
+            return match follows {
+                Some(header) if header.previous_crc == self.crc => Err(self.fenced(&next).await),
+                _ => Ok(false),
+            };
+        }
+        Ok(true)
+    }
+
+    /// The error for another object in the place of the next one of the chain.
+    async fn displaced(
+        &mut self,
+        name: &str,
+        found: Result<ArchiveHeader, FormatError>,
+    ) -> ArchiveError {
+        match found {
+            Err(error) => object_error(self.bucket, name, error),
+            Ok(_) => self.fenced(name).await,
+        }
+    }
+
+    /// The error for a writer whose place has been taken by object `name`.
+    pub(super) async fn fenced(&mut self, name: &str) -> ArchiveError {
+        let who = self.writer_of(name).await;
+        ArchiveError::Fenced {
+            url: self.bucket.url(),
+            who: who.unwrap_or("unknown".into()),
+        }
+    }
+
+    /// Who has put this object, if it is an opening.
+    async fn writer_of(&mut self, name: &str) -> Option<String> {
+        let header = self.header_of(name).await.ok()??.ok()?;
+        let is_small = header.raw_bytes.max(header.stored_bytes) <= OPENING_BYTES_MAX;
+        if header.kind != ArchiveKind::Opening || !is_small {
+            return None;
+        }
+        let bytes = ARCHIVE_HEADER_BYTES + header.stored_bytes as usize;
+        let object = self.begin_of(name, bytes).await.ok()??;
+        let (header, stored) = object::check(&object).ok()?;
+        let payload = object::unpack(&header, stored).ok()?;
+        Some(ArchiveOpening::decode(&payload).ok()?.who)
+    }
+}

@@ -1,0 +1,295 @@
+//! What a bucket refuses: later it may take it again; from the start on, for minutes or with a proof, the archive ends.
+
+use super::*;
+use tonearm_archive::{Bytes, MergeLevel};
+use tonearm_engine::ArchiveState;
+
+/// What a bucket answers to a request, in place of carrying it out.
+type Says = Rc<RefCell<Option<BucketError>>>;
+
+/// A bucket that answers as it is told.
+struct Told {
+    inner: SimBucket,
+    /// To all requests.
+    all: Says,
+    /// To those that read or delete objects.
+    but_puts: Says,
+}
+
+impl Told {
+    fn pass(&self, is_put: bool) -> Result<(), BucketError> {
+        let says = self.all.borrow().clone();
+        let says = says.or_else(|| self.but_puts.borrow().clone().filter(|_| !is_put));
+        says.map_or(Ok(()), Err)
+    }
+}
+
+impl Bucket for Told {
+    fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>> {
+        Box::pin(async move {
+            self.pass(true)?;
+            self.inner.put_new(name, object).await
+        })
+    }
+
+    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+        Box::pin(async move {
+            self.pass(false)?;
+            self.inner.get(name).await
+        })
+    }
+
+    fn heads<'a>(
+        &'a self,
+        names: &'a [String],
+        bytes: usize,
+    ) -> Boxed<'a, Result<Vec<Option<Vec<u8>>>, BucketError>> {
+        Box::pin(async move {
+            // A bucket without permission to read knows at least which objects there are.
+            self.all.borrow().clone().map_or(Ok(()), Err)?;
+            self.inner.heads(names, bytes).await
+        })
+    }
+
+    fn list<'a>(&'a self, folder: &'a str) -> Boxed<'a, Result<Vec<String>, BucketError>> {
+        Box::pin(async move {
+            self.all.borrow().clone().map_or(Ok(()), Err)?;
+            self.inner.list(folder).await
+        })
+    }
+
+    fn delete<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<(), BucketError>> {
+        Box::pin(async move {
+            self.pass(false)?;
+            self.inner.delete(name).await
+        })
+    }
+
+    fn url(&self) -> String {
+        self.inner.url()
+    }
+}
+
+fn transient() -> BucketError {
+    BucketError::Transient("it is away".into())
+}
+
+fn denied() -> BucketError {
+    BucketError::Denied("the keys are old".into())
+}
+
+fn refused() -> BucketError {
+    BucketError::Refused("there is no bucket".into())
+}
+
+/// An archived store, for a test.
+struct Scene {
+    rt: Rt,
+    disk: tonearm_disk::Disk,
+    source: EngineSource,
+    all: Says,
+    but_puts: Says,
+    ended: tonearm_rt::JoinHandle<Result<(), ArchiveError>>,
+    random: ChaCha8Rng,
+}
+
+impl Scene {
+    fn state(&self) -> ArchiveState {
+        self.disk.engine().archive().unwrap_or_default().state
+    }
+
+    fn why(&self) -> String {
+        let info = self.disk.engine().archive().unwrap_or_default();
+        info.why.unwrap_or_default()
+    }
+
+    async fn sleep(&self, seconds: u64) {
+        self.rt.sleep(Nanos::from_secs(seconds)).await;
+    }
+
+    /// Makes a durable commit.
+    async fn commit(&mut self) -> Lsn {
+        let before = self.disk.engine().marks().appended;
+        while self.disk.engine().marks().appended == before {
+            Step::choose(&mut self.random)
+                .make(&self.disk)
+                .await
+                .unwrap();
+        }
+        self.disk.flush().await.unwrap();
+        self.disk.engine().marks().durable
+    }
+
+    /// The archive has all commits, and has not ended.
+    fn is_complete(&self) -> bool {
+        let engine = self.disk.engine();
+        self.state() == ArchiveState::Running && engine.archived() == engine.marks().durable
+    }
+}
+
+/// Runs `test` on a store that is archived in a bucket that answers as `first` from the start on.
+fn with_archive<F: Future<Output = ()> + 'static>(
+    first: Option<BucketError>,
+    options: ArchiverOptions,
+    test: impl FnOnce(Scene) -> F + 'static,
+) {
+    let image = shape(Layout::Overwrite, 64).create_with_spare(1 << 20);
+    image.run(7, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let source = EngineSource::new(disk.engine(), &rt, clock(&rt, START_MS));
+        let bucket = Told {
+            inner: SimBucket::sound(&rt, &Objects::default()),
+            all: Rc::new(RefCell::new(first)),
+            but_puts: Says::default(),
+        };
+        let (own, all, but_puts) = (source.clone(), bucket.all.clone(), bucket.but_puts.clone());
+        let ended = rt.spawn(async move { Archiver::new(&bucket, &own, options).run().await });
+        let scene = Scene {
+            rt: rt.clone(),
+            disk,
+            source: source.clone(),
+            all,
+            but_puts,
+            ended,
+            random: ChaCha8Rng::seed_from_u64(7),
+        };
+        test(scene).await;
+        source.end();
+    });
+}
+
+#[test]
+fn an_archive_that_has_begun_waits_for_whatever_refuses_it() {
+    with_archive(None, ArchiverOptions::default(), |mut scene| async move {
+        scene.commit().await;
+        scene.sleep(30).await;
+        assert!(scene.is_complete());
+        for error in [transient(), denied(), refused()] {
+            *scene.all.borrow_mut() = Some(error.clone());
+            scene.commit().await;
+            scene.sleep(1000).await;
+            assert_eq!(
+                (scene.state(), scene.why()),
+                (ArchiveState::Waiting, error.to_string())
+            );
+            *scene.all.borrow_mut() = None;
+            scene.sleep(12).await;
+            assert!(scene.is_complete(), "{error:?}: {}", scene.why());
+        }
+    });
+}
+
+#[test]
+fn what_is_proved_at_the_start_ends_the_archive() {
+    with_archive(
+        Some(refused()),
+        ArchiverOptions::default(),
+        |scene| async move {
+            scene.sleep(2).await;
+            assert_eq!(scene.state(), ArchiveState::Ended);
+            let ended = scene.ended.take().unwrap().unwrap_err();
+            assert!(ended.to_string().contains("there is no bucket"), "{ended}");
+        },
+    );
+}
+
+#[test]
+fn an_archive_that_is_denied_from_the_start_on_waits_for_minutes() {
+    with_archive(
+        Some(denied()),
+        ArchiverOptions::default(),
+        |scene| async move {
+            scene.sleep(100).await;
+            assert_eq!(
+                (scene.state(), scene.why()),
+                (ArchiveState::Waiting, denied().to_string())
+            );
+            scene.sleep(100).await;
+            assert_eq!(scene.state(), ArchiveState::Ended);
+            assert!(scene.why().contains("the keys are old"), "{}", scene.why());
+        },
+    );
+    with_archive(
+        Some(denied()),
+        ArchiverOptions::default(),
+        |mut scene| async move {
+            scene.sleep(100).await;
+            *scene.all.borrow_mut() = None;
+            scene.commit().await;
+            scene.sleep(40).await;
+            assert!(scene.is_complete(), "{}", scene.why());
+        },
+    );
+    with_archive(
+        Some(transient()),
+        ArchiverOptions::default(),
+        |mut scene| async move {
+            scene.sleep(10_000).await;
+            assert_eq!(scene.state(), ArchiveState::Waiting);
+            *scene.all.borrow_mut() = None;
+            scene.commit().await;
+            scene.sleep(40).await;
+            assert!(scene.is_complete(), "{}", scene.why());
+        },
+    );
+}
+
+#[test]
+fn the_end_tries_for_thirty_seconds() {
+    for (away, is_archived) in [(25, true), (40, false)] {
+        with_archive(
+            None,
+            ArchiverOptions::default(),
+            move |mut scene| async move {
+                scene.commit().await;
+                scene.sleep(30).await;
+                *scene.all.borrow_mut() = Some(transient());
+                let last = scene.commit().await;
+                // By now the pauses are the longest ones.
+                scene.sleep(60).await;
+                scene.source.end();
+                scene.sleep(away).await;
+                *scene.all.borrow_mut() = None;
+                scene.sleep(12).await;
+                let ended = scene.ended.take().expect("an end");
+                match is_archived {
+                    true => assert!(ended.is_ok(), "{ended:?}"),
+                    false => assert!(
+                        matches!(ended, Err(ArchiveError::Unfinished { .. })),
+                        "{ended:?}"
+                    ),
+                }
+                assert_eq!(scene.disk.engine().archived() == last, is_archived);
+            },
+        );
+    }
+}
+
+/// Keys may allow to put objects and nothing else.
+#[test]
+fn commits_do_not_wait_for_the_merging_of_others() {
+    let options = ArchiverOptions {
+        interval: Nanos::from_millis(100),
+        keep_every_commit_ms: 1000,
+        levels: [100, 2000, 4000].map(|span_ms| MergeLevel {
+            after_ms: 0,
+            span_ms: 20 * span_ms,
+        }),
+        ..ArchiverOptions::default()
+    };
+    with_archive(None, options, |mut scene| async move {
+        *scene.but_puts.borrow_mut() = Some(denied());
+        for _ in 0..60 {
+            scene.commit().await;
+            scene.sleep(1).await;
+        }
+        assert!(scene.is_complete(), "{}", scene.why());
+        let info = || scene.disk.engine().archive().unwrap_or_default();
+        let why = info().unmerged.unwrap_or_default();
+        assert!(why.contains("the keys are old"), "{why}");
+        *scene.but_puts.borrow_mut() = None;
+        scene.sleep(60).await;
+        assert_eq!(info().unmerged, None);
+        assert!(info().merged > 0, "{:?}", info());
+    });
+}
