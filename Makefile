@@ -23,7 +23,7 @@ SEED ?= 1
 # Number of power cuts of `make crash-test` over two processes, and seconds of power cuts in `make test`.
 POINTS ?= 100000
 CRASH_SECONDS ?= 60
-# Seconds for which `make test` fuzzes each of eleven targets.
+# Seconds for which `make test` fuzzes each of twelve targets.
 FUZZ_SECONDS ?= 30
 # Rounds of each test of `make guest`.
 ROUNDS ?= 20

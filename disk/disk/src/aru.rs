@@ -54,6 +54,8 @@ pub struct Aru {
     lists: ListShadow,
     /// What its end changes in the tree of files.
     tree: Option<TreeEdit>,
+    /// It frees space, so that its end may use pages of the tree that are kept for that.
+    frees: bool,
     /// What must hold at its end for `tree` to be right.
     holds: Option<Box<dyn Fn() -> bool>>,
 }
@@ -68,6 +70,7 @@ impl Aru {
             names: Names::default(),
             lists: ListShadow::default(),
             tree: None,
+            frees: false,
             holds: None,
         }
     }
@@ -75,6 +78,11 @@ impl Aru {
     /// Sets what the end of the unit changes in the tree of files, in place of what was set before.
     pub fn set_tree(&mut self, edit: TreeEdit) {
         self.tree = Some(edit);
+    }
+
+    /// The unit frees space: its end may use the pages of the tree that other units leave free for this.
+    pub fn set_frees(&mut self) {
+        self.frees = true;
     }
 
     /// Sets a condition on which the change of the tree relies beside the pages. The end of the unit may wait for space in the log

@@ -32,7 +32,7 @@ pub(crate) fn errno(error: &FsError) -> Errno {
         FsError::TooManyLinks => Errno::MLINK,
         FsError::TooLarge => Errno::FBIG,
         FsError::NoAttribute => Errno::NODATA,
-        FsError::AttributeTooLarge(_) => Errno::NOSPC,
+        FsError::AttributeTooLarge(_) | FsError::TooManyAttributes => Errno::NOSPC,
         FsError::NothingBehind => Errno::NXIO,
         FsError::Unsupported(_) => Errno::OPNOTSUPP,
         FsError::Conflict(_) | FsError::UnitEnded(_) => Errno::CANCELED,
