@@ -18,6 +18,7 @@ use std::thread::JoinHandle;
 use tonearm_attach::Queues;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions, Volume};
+use tonearm_fs::LeftOrphan;
 use tonearm_fuse::{FuseServer, Requests};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
@@ -190,6 +191,14 @@ fn open_mount(
     let rt = &executor.rt;
     let opening = files.clone();
     let fs = rt.block_on(async move { opening.get().await })?;
+    for LeftOrphan { ino, why } in fs.orphans_left() {
+        let which = ino.map_or("files without a name".into(), |ino| {
+            format!("file {ino}, which has no name,")
+        });
+        report::note(format_args!(
+            "{which} cannot be deleted: {why}; the next opening tries again, and `tonearm check` reports what is damaged"
+        ));
+    }
     let (entrance, arrived) = inside.entrance(rt);
     let (requests, incoming) = Requests::new(move || entrance.notify());
     let point = Mountpoint {
