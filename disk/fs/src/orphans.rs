@@ -370,7 +370,8 @@ impl Meta<'_, '_> {
         most: u64,
     ) -> Result<Option<(u64, Vec<u64>)>, Stop> {
         let (mut end, mut blocks) = (u64::MAX, Vec::new());
-        while (blocks.len() as u64) < most
+        while end > first
+            && (blocks.len() as u64) < most
             && let Some((at, extent)) = self.extent_before(ino, end)?
         {
             let stop = at + u64::from(extent.count);
