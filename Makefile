@@ -23,8 +23,8 @@ SEED ?= 1
 # Number of power cuts of `make crash-test` over two processes, and seconds of power cuts in `make test`.
 POINTS ?= 100000
 CRASH_SECONDS ?= 60
-# Seconds for which `make test` fuzzes each of twelve targets.
-FUZZ_SECONDS ?= 27
+# Seconds for which `make test` fuzzes each of thirteen targets.
+FUZZ_SECONDS ?= 25
 # Rounds of each test of `make guest`.
 ROUNDS ?= 20
 # `make guest-share`, and so `make test`, leaves out the tests whose names end in `in_full`.

@@ -5,7 +5,7 @@ set -eu
 cd "$(dirname "$0")"
 seconds=${1:-60}
 [ $# -eq 0 ] || shift
-[ $# -gt 0 ] || set -- record superblock lists images nbd_handshake nbd_requests nbd_transmission vhost_ring files_wire archive traces profile
+[ $# -gt 0 ] || set -- record superblock lists images trees nbd_handshake nbd_requests nbd_transmission vhost_ring files_wire archive traces profile
 ./build.sh
 bin=$(cat target/dir)
 jobs=$(nproc)

@@ -54,10 +54,10 @@ pub struct Aru {
     lists: ListShadow,
     /// What its end changes in the tree of files.
     tree: Option<TreeEdit>,
+    /// It frees space, so that its end may use what is kept for that.
+    frees: bool,
     /// What must hold at its end for `tree` to be right.
     holds: Option<Box<dyn Fn() -> bool>>,
-    /// It makes space, or is to be done as if it did.
-    frees: bool,
 }
 
 impl Aru {
@@ -70,20 +70,20 @@ impl Aru {
             names: Names::default(),
             lists: ListShadow::default(),
             tree: None,
-            holds: None,
             frees: false,
+            holds: None,
         }
-    }
-
-    /// Lets the end of the unit use what is kept for changes that make space, also if it makes none by itself: the removal of an
-    /// empty file or of a directory.
-    pub fn set_frees(&mut self) {
-        self.frees = true;
     }
 
     /// Sets what the end of the unit changes in the tree of files, in place of what was set before.
     pub fn set_tree(&mut self, edit: TreeEdit) {
         self.tree = Some(edit);
+    }
+
+    /// Lets the end of the unit use what other units leave free for changes that free space: pages of the tree, and the end of the
+    /// log. It may free none by itself: the removal of an empty file or of a directory.
+    pub fn set_frees(&mut self) {
+        self.frees = true;
     }
 
     /// Sets a condition on which the change of the tree relies beside the pages. The end of the unit may wait for space in the log

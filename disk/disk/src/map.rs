@@ -3,6 +3,9 @@
 use tonearm_engine::CommitChange;
 use tonearm_format::{EXTENTS_MAX, Extent};
 
+/// One of the disk's own volumes grows by one part in so many of its size.
+const GROWTH_PART: u64 = 8;
+
 /// The home of the volume block `index`, which the extents must cover.
 pub(crate) fn home(extents: &[Extent], mut index: u64) -> u64 {
     for extent in extents {
@@ -98,6 +101,16 @@ pub(crate) fn free(
     found
 }
 
+/// Blocks by which one of the disk's own volumes, of `have` blocks, grows at best in a store with `free` free ones. It doubles
+/// if that takes at most one part in `plenty` of the free space. Then it grows in proportion to its size, so that it has few
+/// extents, and leaves half of the free space to the others.
+pub(crate) fn growth(have: u64, free: u64, plenty: u64) -> u64 {
+    match have <= free / plenty {
+        true => have,
+        false => (have / GROWTH_PART).min(free / 2),
+    }
+}
+
 /// Adds `count` blocks to `extents`: what follows the last extent first, then first fit, then the largest
 /// pieces. `None` when that takes too many extents or there is not enough.
 pub(crate) fn allocate(extents: &[Extent], count: u64, free: &[Extent]) -> Option<Vec<Extent>> {
@@ -137,4 +150,33 @@ pub(crate) fn allocate(extents: &[Extent], count: u64, free: &[Extent]) -> Optio
         left -= part;
     }
     (left == 0 && result.len() <= EXTENTS_MAX).then_some(result)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Extent, allocate, blocks, free, growth};
+    use tonearm_format::EXTENTS_MAX;
+
+    /// Two volumes that grow by turns until the store is full. Each finds the other one behind its last extent.
+    #[test]
+    fn volumes_that_grow_by_turns_fill_a_store_with_few_extents() {
+        for (size, plenty, least) in [(1u64 << 19, [8, 16], [258, 64]), (1 << 22, [8, 8], [1, 1])] {
+            let mut volumes: [Vec<Extent>; 2] = Default::default();
+            let mut turn = 0;
+            loop {
+                let used = volumes.iter().flatten().copied();
+                let left = free(0..size, used);
+                let (have, room) = (blocks(&volumes[turn]), blocks(&left));
+                let more = growth(have, room, plenty[turn]).max(least[turn]).min(room);
+                if more == 0 {
+                    break;
+                }
+                let grown = allocate(&volumes[turn], more, &left);
+                volumes[turn] = grown.expect("few extents");
+                turn = 1 - turn;
+            }
+            let most = volumes.iter().map(Vec::len).max();
+            assert!(most < Some(EXTENTS_MAX / 2), "{most:?} extents");
+        }
+    }
 }

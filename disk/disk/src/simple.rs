@@ -153,6 +153,24 @@ impl Disk {
         Ok(blocks.into_iter().map(BlockId).collect())
     }
 
+    /// The number of blocks of a list, as its record says.
+    ///
+    /// # Errors
+    /// When there is no such list, or failed.
+    pub async fn list_len(&self, list: ListId) -> Result<u64, DiskError> {
+        let record = self.committed_list(list.0).await?;
+        Ok(record.ok_or(DiskError::NoList(list.0))?.count)
+    }
+
+    /// The list that has a block.
+    ///
+    /// # Errors
+    /// When there is no such block, or failed.
+    pub async fn list_of(&self, block: BlockId) -> Result<ListId, DiskError> {
+        let record = self.committed_block(block.0).await?;
+        Ok(ListId(record.ok_or(DiskError::NoBlock(block.0))?.list))
+    }
+
     /// The first block of a list; `None` when it is empty.
     ///
     /// # Errors

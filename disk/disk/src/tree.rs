@@ -17,10 +17,14 @@ use tonearm_base::Slice;
 use tonearm_engine::CommitChange;
 use tonearm_format::VolumeKind;
 
-/// Pages by which the tree grows at least.
+/// Pages by which the tree grows at least, if there is space.
 const GROWTH_PAGES: u64 = 64;
 /// The tree may double in size if this takes at most one part in so many of the free space.
 const PLENTY: u64 = 16;
+
+/// Pages that are kept for changes that free space, beside one in so many.
+const KEPT_PAGES: u64 = 16;
+const KEPT_PART: u64 = 32;
 
 /// Why a [`TreeEdit`] has stopped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,6 +58,8 @@ impl Tree {
 pub struct TreePages<'a> {
     disk: &'a Disk,
     edits: &'a mut Edits,
+    /// The change frees space.
+    frees: bool,
 }
 
 impl TreePages<'_> {
@@ -78,6 +84,20 @@ impl TreePages<'_> {
     /// Pages that there are.
     pub fn count(&self) -> u64 {
         self.disk.tree_blocks()
+    }
+
+    /// Pages that this change must leave free: a change that frees space may need some itself.
+    pub fn kept(&self) -> u64 {
+        let count = self.count();
+        match self.frees {
+            true => 0,
+            false => KEPT_PAGES.min(count / 8) + count / KEPT_PART,
+        }
+    }
+
+    /// Behind the last block that can be on a list.
+    pub fn list_blocks_end(&self) -> u64 {
+        self.disk.area_blocks()
     }
 
     fn see(&mut self, page: u64) -> Result<(), TreeStop> {
@@ -124,19 +144,20 @@ impl TreeChanges {
         edits.finish(|page| self.disk.tree_home(page), changes)
     }
 
-    /// Runs `edit` over the present pages.
+    /// Runs `edit` over the present pages. If it `frees` space, it may use the pages that are kept for that.
     ///
     /// # Errors
     /// When a page cannot be read, the store is full, or the function refuses.
     pub async fn run(
         disk: &Disk,
+        frees: bool,
         mut edit: impl FnMut(&mut TreePages<'_>) -> Result<(), TreeStop>,
     ) -> Result<Self, DiskError> {
         let mut held = Self::new(disk);
         loop {
             held.edits = Edits::new(&disk.tree().pages);
             let edits = &mut held.edits;
-            match edit(&mut TreePages { disk, edits }) {
+            match edit(&mut TreePages { disk, edits, frees }) {
                 Ok(()) => return Ok(held),
                 Err(TreeStop::Missing(page)) if page < disk.tree_blocks() => {
                     let home = disk.tree_home(page);
@@ -166,7 +187,7 @@ impl Disk {
         &self,
         look: impl FnMut(&mut TreePages<'_>) -> Result<(), TreeStop>,
     ) -> Result<(), DiskError> {
-        TreeChanges::run(self, look).await.map(|_| ())
+        TreeChanges::run(self, false, look).await.map(|_| ())
     }
 
     /// True when the store has a tree.
@@ -188,18 +209,15 @@ impl Disk {
         map::home(&volume.entry.extents, page)
     }
 
-    /// Makes the tree's volume, or enlarges it: to twice its size if the store has much free space, else by a few pages.
-    /// This is a commit of its own.
+    /// Makes the tree's volume, or enlarges it ([`map::growth`]). This is a commit of its own.
     ///
     /// # Errors
     /// When the store is full.
     async fn grow_tree(&self) -> Result<(), DiskError> {
         let block_size = u64::from(self.block_size());
         let (have, free) = (self.tree_blocks(), self.free_bytes() / block_size);
-        let more = match have.max(GROWTH_PAGES) {
-            double if double <= free / PLENTY => double,
-            _ => GROWTH_PAGES.min(free),
-        };
+        let more = map::growth(have, free, PLENTY);
+        let more = more.max(GROWTH_PAGES).min(free);
         if more == 0 {
             return Err(DiskError::StoreFull {
                 free_bytes: self.free_bytes(),

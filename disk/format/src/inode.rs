@@ -2,7 +2,8 @@
 //! orphans. Byte tables: `docs/format/tree.md`.
 
 use crate::FormatError;
-use crate::geometry::COUNTER_MAX;
+use crate::geometry::{BLOCK_SIZE_MIN, COUNTER_MAX};
+use crate::lists::LIST_ID_LIMIT;
 use zerocopy::byteorder::little_endian::{I64, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -12,6 +13,23 @@ pub const ROOT_INO: u64 = 1;
 pub const ENTRY_NAME_MAX: usize = 255;
 /// Bytes of one item of a symbolic link's target.
 pub const TARGET_CHUNK: usize = 512;
+/// Most bytes of a symbolic link's target.
+pub const TARGET_MAX: usize = 4095;
+/// Inodes are at most this.
+pub const INO_MAX: u64 = COUNTER_MAX;
+/// Largest size of a file in bytes. Kernels take offsets as signed numbers.
+pub const FILE_BYTES_MAX: u64 = i64::MAX as u64;
+/// Most names of an inode. Of a directory: its subdirectories and two.
+pub const LINKS_MAX: u32 = i32::MAX as u32;
+/// Places of entries in a directory are greater than this, and at most [`FILE_BYTES_MAX`].
+pub const RESERVED_PLACES: u64 = 0xff;
+/// The blocks of a file are below this, whatever their size is.
+const FILE_BLOCKS_LIMIT: u64 = FILE_BYTES_MAX / BLOCK_SIZE_MIN as u64 + 1;
+/// Types of files, as in `st_mode` shifted right by 12: FIFO, character device, directory, block device, regular file, symbolic
+/// link, socket.
+const KINDS: [u32; 7] = [0o01, 0o02, 0o04, 0o06, 0o10, 0o12, 0o14];
+const DIRECTORY: u32 = 0o04;
+const SYMLINK: u32 = 0o12;
 
 /// Kinds of items: the second part of a key.
 pub mod item {
@@ -127,7 +145,7 @@ impl Inode {
         if raw.nanoseconds.iter().any(|ns| ns.get() >= 1_000_000_000) {
             return Err(bad("inode", "a time is not possible"));
         }
-        Ok(Self {
+        let inode = Self {
             mode: raw.mode.get(),
             uid: raw.uid.get(),
             gid: raw.gid.get(),
@@ -141,7 +159,37 @@ impl Inode {
             rdev: raw.rdev.get(),
             list: raw.list.get(),
             parent: raw.parent.get(),
-        })
+        };
+        match inode.fault() {
+            Some(why) => Err(bad("inode", why)),
+            None => Ok(inode),
+        }
+    }
+
+    /// The first number that no inode can have. What uses an inode does not have to doubt its numbers.
+    fn fault(&self) -> Option<&'static str> {
+        let kind = self.mode >> 12;
+        let size_max = match kind {
+            SYMLINK => TARGET_MAX as u64,
+            // Each name is an item.
+            DIRECTORY => COUNTER_MAX,
+            _ => FILE_BYTES_MAX,
+        };
+        if !KINDS.contains(&kind) {
+            Some("its type is none that a file has")
+        } else if self.size > size_max {
+            Some("its size is above all sizes")
+        } else if self.blocks >= LIST_ID_LIMIT {
+            Some("it has more blocks than there can be")
+        } else if self.nlink > LINKS_MAX || (kind == DIRECTORY && self.nlink == 1) {
+            Some("it has a number of links that is not possible")
+        } else if self.list >= LIST_ID_LIMIT {
+            Some("its list is above all lists")
+        } else if kind == DIRECTORY && !(ROOT_INO..=INO_MAX).contains(&self.parent) {
+            Some("its parent is no inode")
+        } else {
+            None
+        }
     }
 }
 
@@ -166,19 +214,29 @@ impl DirEntry {
         bytes
     }
 
-    /// Reads the item.
+    /// Reads the item at a place of a directory.
     ///
     /// # Errors
     /// When it is no entry.
-    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+    pub fn decode(at: u64, bytes: &[u8]) -> Result<Self, FormatError> {
         let parts = bytes.split_first_chunk::<8>();
         let parts = parts.and_then(|(ino, rest)| Some((ino, rest.split_first()?)));
         let (ino, (kind, name)) = parts.ok_or(bad("entry", "it is too short"))?;
         if name.is_empty() || name.len() > ENTRY_NAME_MAX {
             return Err(bad("entry", "its name does not have 1 to 255 bytes"));
         }
+        if matches!(name, b"." | b"..") || name.contains(&b'/') || name.contains(&0) {
+            return Err(bad("entry", "its name is none that a file can have"));
+        }
+        if at <= RESERVED_PLACES || at > FILE_BYTES_MAX {
+            return Err(bad("entry", "its place is none of a hash"));
+        }
+        let ino = u64::from_le_bytes(*ino);
+        if !(ROOT_INO..=INO_MAX).contains(&ino) || !KINDS.contains(&u32::from(*kind)) {
+            return Err(bad("entry", "its inode or its type is not possible"));
+        }
         Ok(Self {
-            ino: u64::from_le_bytes(*ino),
+            ino,
             kind: *kind,
             name: name.to_vec(),
         })
@@ -203,11 +261,11 @@ impl FileExtent {
         bytes
     }
 
-    /// Reads the item.
+    /// Reads the item of block `at` of a file.
     ///
     /// # Errors
-    /// When it is no extent.
-    pub fn decode(bytes: &[u8]) -> Result<Self, FormatError> {
+    /// When it is no extent, or ends behind all blocks of a file or of the area.
+    pub fn decode(at: u64, bytes: &[u8]) -> Result<Self, FormatError> {
         let raw = <&[u8; 16]>::try_from(bytes).map_err(|_| bad("extent", "its length is wrong"))?;
         let (block, rest) = raw.split_first_chunk::<8>().expect("16 bytes");
         let (count, _) = rest.split_first_chunk::<4>().expect("8 bytes");
@@ -218,10 +276,29 @@ impl FileExtent {
         if found.count == 0 || found.block == 0 {
             return Err(bad("extent", "it is empty"));
         }
-        match found.block > COUNTER_MAX {
-            true => Err(bad("extent", "it lies behind all blocks")),
-            false => Ok(found),
+        let ends_by = |first: u64, limit: u64| {
+            let end = first.checked_add(u64::from(found.count));
+            end.is_some_and(|end| end <= limit)
+        };
+        match ends_by(at, FILE_BLOCKS_LIMIT) && ends_by(found.block, LIST_ID_LIMIT) {
+            true => Ok(found),
+            false => Err(bad("extent", "it ends behind all blocks")),
         }
+    }
+}
+
+/// Reads the item of an orphan: the size behind which the file is to be cut off, or `None` for one that is to be deleted.
+///
+/// # Errors
+/// When it is no such item.
+pub fn decode_orphan(bytes: &[u8]) -> Result<Option<u64>, FormatError> {
+    if bytes.is_empty() {
+        return Ok(None);
+    }
+    let size = <[u8; 8]>::try_from(bytes).map(u64::from_le_bytes);
+    match size.ok().filter(|size| *size <= FILE_BYTES_MAX) {
+        Some(size) => Ok(Some(size)),
+        None => Err(bad("orphan", "it is no size of a file")),
     }
 }
 
@@ -258,6 +335,9 @@ impl Xattr {
         if name.is_empty() {
             return Err(bad("extended attribute", "it has no name"));
         }
+        if name.contains(&0) {
+            return Err(bad("extended attribute", "its name has a zero byte"));
+        }
         Ok(Self {
             name: name.to_vec(),
             value: value.to_vec(),
@@ -268,3 +348,7 @@ impl Xattr {
 fn bad(what: &'static str, why: &'static str) -> FormatError {
     FormatError::Inconsistent { what, why }
 }
+
+#[cfg(test)]
+#[path = "inode_test.rs"]
+mod inode_test;

@@ -40,8 +40,8 @@ pub use geometry::{
 };
 pub use home_checkpoint::{HomeCheckpoint, PARTIAL_SEQ_MAX, SegmentEntry};
 pub use inode::{
-    DirEntry, ENTRY_NAME_MAX, FileExtent, INODE_BYTES, Inode, ROOT_INO, TARGET_CHUNK, Time, Xattr,
-    item,
+    DirEntry, ENTRY_NAME_MAX, FILE_BYTES_MAX, FileExtent, INO_MAX, INODE_BYTES, Inode, LINKS_MAX,
+    RESERVED_PLACES, ROOT_INO, TARGET_CHUNK, TARGET_MAX, Time, Xattr, decode_orphan, item,
 };
 pub use lists::{BlockRecord, LIST_ID_LIMIT, LIST_RECORD_BYTES, ListRecord, RecordAt, Zones};
 pub use map_page::{MAP_ENTRY_BYTES, MapEntry, MapPage, NUMBER_MAX, map_entries};

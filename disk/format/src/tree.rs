@@ -16,6 +16,8 @@ const WHAT: &str = "tree header";
 const WHAT_FREE: &str = "free page of a tree";
 /// Most levels of a tree. A page has room for over 100 children, so no store needs more.
 pub const TREE_LEVELS_MAX: u32 = 16;
+/// Bytes of an item without a value, with its slot.
+const ITEM_BYTES_MIN: usize = 26;
 /// Words of the header page that belong to the tree's owner.
 pub const TREE_OWNER_WORDS: usize = 8;
 
@@ -132,7 +134,7 @@ impl TreeHeader {
             "its free pages are beyond the pages in use"
         } else if (header.free_head == 0) != (header.free_count == 0) {
             "the chain and the number of its free pages do not agree"
-        } else if header.items.div_ceil(page.len() as u64) > header.used {
+        } else if header.items.div_ceil((page.len() / ITEM_BYTES_MIN) as u64) > header.used {
             "it has more items than its pages can hold"
         } else {
             return Ok(header);

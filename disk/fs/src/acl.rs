@@ -4,7 +4,7 @@
 use crate::attrs::SetAttr;
 use crate::error::FsError;
 use crate::fs::{DIRECTORY, Fs, SET_GID, SYMLINK, TYPE};
-use crate::meta::{Meta, Stop};
+use crate::meta::{Meta, Stop, damage_of};
 use tonearm_format::{Acl, Inode, Xattr};
 
 /// Name of the attribute with the list that decides who may use a file.
@@ -18,7 +18,7 @@ const PERMISSIONS: u32 = 0o777;
 impl Meta<'_, '_> {
     fn acl(&mut self, ino: u64, name: &[u8]) -> Result<Option<Acl>, Stop> {
         match self.xattr(ino, name)? {
-            Ok((_, xattr)) => Ok(Acl::decode(&xattr.value)?),
+            Ok((_, xattr)) => Ok(Acl::decode(&xattr.value).map_err(damage_of(ino))?),
             Err(_) => Ok(None),
         }
     }

@@ -2,9 +2,14 @@
 
 use crate::error::FsError;
 use crate::fs::{Attr, Fs, REGULAR, TYPE};
-use crate::meta::first_key;
+use crate::meta::{Meta, Stop, damage_of};
 use crate::tree::{Key, max_value};
 use tonearm_format::{Time, Xattr, item};
+
+/// Most extended attributes of a file.
+pub const XATTRS_MAX: usize = 1024;
+/// Most bytes of their names, with a zero byte behind each: Linux lists no more.
+pub const XATTR_NAMES_MAX: usize = 1 << 16;
 
 /// New attributes; what is `None` stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -116,9 +121,9 @@ impl Fs {
         value: &[u8],
         how: SetXattr,
     ) -> Result<(), FsError> {
-        if name.is_empty() || name.len() > 255 {
+        if name.is_empty() || name.len() > 255 || name.contains(&0) {
             return Err(FsError::Invalid(
-                "the name of an extended attribute has 1 to 255 bytes",
+                "the name of an extended attribute has 1 to 255 bytes, none of them zero",
             ));
         }
         if name.len() + value.len() > self.xattr_max() {
@@ -130,7 +135,11 @@ impl Fs {
             let key = match (meta.xattr(ino, &name)?, how) {
                 (Ok(_), SetXattr::Create) => return Err(FsError::Exists.into()),
                 (Err(_), SetXattr::Replace) => return Err(FsError::NoAttribute.into()),
-                (Ok((key, _)) | Err(key), _) => key,
+                (Ok((key, _)), _) => key,
+                (Err(key), _) => {
+                    meta.check_xattrs(ino, name.len())?;
+                    key
+                }
             };
             let (name, value) = (name.clone(), value.clone());
             meta.put(key, &Xattr { name, value }.encode())?;
@@ -147,7 +156,8 @@ impl Fs {
     /// When there is none of this name.
     pub async fn remove_xattr(&self, ino: u64, name: &[u8]) -> Result<(), FsError> {
         let (name, now) = (name.to_vec(), self.now());
-        self.change(move |meta| {
+        let fs = self.freeing();
+        fs.change(move |meta| {
             let mut inode = meta.inode(ino)?;
             let found = meta.xattr(ino, &name)?;
             let (key, _) = found.map_err(|_| FsError::NoAttribute)?;
@@ -164,26 +174,54 @@ impl Fs {
     /// # Errors
     /// When there is no such file.
     pub async fn xattrs(&self, ino: u64) -> Result<Vec<Vec<u8>>, FsError> {
-        self.look(|meta| {
-            meta.inode(ino)?;
-            let (mut names, mut failed) = (Vec::new(), None);
-            let from = Key {
-                kind: item::XATTR,
-                ..first_key(ino)
-            };
-            meta.scan(from, |key, value| {
-                if (key.ino, key.kind) != (ino, item::XATTR) {
-                    return false;
-                }
-                match Xattr::decode(value) {
-                    Ok(xattr) => names.push(xattr.name),
-                    Err(error) => failed = Some(error),
-                }
-                failed.is_none()
-            })?;
-            failed.map_or(Ok(names), |error| Err(error.into()))
-        })
-        .await
+        let (mut names, mut from) = (Vec::new(), Some(0));
+        self.look(|meta| meta.inode(ino)).await?;
+        // In steps, for a file that has more than it may have by now.
+        while let Some(first) = from {
+            let found = self.look(|meta| meta.xattr_names(ino, first, XATTRS_MAX));
+            let (some, next) = found.await?;
+            names.extend(some);
+            from = next;
+        }
+        Ok(names)
+    }
+}
+
+impl Meta<'_, '_> {
+    /// Up to `most` names of the extended attributes of a file from a place on, and the place where the rest begins.
+    fn xattr_names(
+        &mut self,
+        ino: u64,
+        at: u64,
+        most: usize,
+    ) -> Result<(Vec<Vec<u8>>, Option<u64>), Stop> {
+        let (mut names, mut failed, mut rest) = (Vec::new(), None, None);
+        let kind = item::XATTR;
+        self.scan(Key { ino, kind, at }, |key, value| {
+            if (key.ino, key.kind) != (ino, kind) {
+                return false;
+            }
+            if names.len() == most {
+                rest = Some(key.at);
+                return false;
+            }
+            match Xattr::decode(value) {
+                Ok(xattr) => names.push(xattr.name),
+                Err(error) => failed = Some(damage_of(ino)(error)),
+            }
+            failed.is_none()
+        })?;
+        failed.map_or(Ok((names, rest)), |error| Err(error.into()))
+    }
+
+    /// Checks that a file may have one extended attribute more, with a name of `len` bytes.
+    fn check_xattrs(&mut self, ino: u64, len: usize) -> Result<(), Stop> {
+        let (names, _) = self.xattr_names(ino, 0, XATTRS_MAX)?;
+        let bytes: usize = names.iter().map(|name| name.len() + 1).sum();
+        match names.len() < XATTRS_MAX && bytes + len < XATTR_NAMES_MAX {
+            true => Ok(()),
+            false => Err(FsError::TooManyAttributes.into()),
+        }
     }
 }
 

@@ -3,14 +3,14 @@
 use crate::acl;
 use crate::error::FsError;
 use crate::fs::{DIRECTORY, REGULAR, SYMLINK, TYPE, has_root};
-use crate::meta::{Meta, Naming, Number, Stop, first_key, hash};
+use crate::meta::{Meta, Naming, Number, Stop, damage_of, extent, first_key, hash, twice};
 use crate::tree::Key;
 use std::collections::BTreeMap;
-use tonearm_disk::{Disk, ListId};
-use tonearm_format::{DirEntry, FileExtent, Inode, ROOT_INO, Xattr, item};
+use tonearm_disk::{BlockId, Disk, ErrorKind, ListId};
+use tonearm_format::{DirEntry, Inode, ROOT_INO, TARGET_CHUNK, Xattr, decode_orphan, item};
 
 /// Items that are looked at together.
-const ITEMS: usize = 4096;
+const ITEMS: usize = 256;
 /// Pages of the tree that are verified together.
 const STEPS: usize = 64;
 /// Most problems that are reported.
@@ -56,13 +56,21 @@ struct Known {
     parents: (u64, u64),
 }
 
+impl Known {
+    fn is_directory(&self) -> bool {
+        self.inode.is_some_and(|(mode, _)| mode & TYPE == DIRECTORY)
+    }
+}
+
 /// The file whose items are being read.
 struct Current {
     ino: u64,
     inode: Inode,
     entries: u64,
     target_bytes: u64,
-    blocks: Vec<u64>,
+    blocks: u64,
+    /// All of them are on its list, and in no other place.
+    has_own_blocks: bool,
     /// The first block of the file behind its extents so far.
     next: u64,
 }
@@ -74,11 +82,14 @@ struct Checker<'a> {
     files: BTreeMap<u64, Known>,
     /// Files with an item of an orphan, and whether it has no value.
     orphans: BTreeMap<u64, bool>,
+    /// The blocks that files have, one bit each.
+    met: Vec<u64>,
     current: Option<Current>,
 }
 
 /// Verifies the tree of a store, its files, directories and accounting. Nothing may be committed meanwhile. `None` when the
-/// store has no file system. Takes memory in proportion to the number of files.
+/// store has no file system. Takes memory in proportion to the number of files, and a bit for each block of data. [`Disk::check_lists`]
+/// verifies the lists.
 ///
 /// # Errors
 /// When a page cannot be read; damage is in the report.
@@ -92,6 +103,7 @@ pub async fn check(disk: &Disk) -> Result<Option<FsReport>, FsError> {
         report: FsReport::default(),
         files: BTreeMap::new(),
         orphans: BTreeMap::new(),
+        met: vec![0; disk.list_blocks_end().div_ceil(64) as usize],
         current: None,
     };
     match checker.run().await {
@@ -144,28 +156,77 @@ impl Checker<'_> {
         self.compare().await
     }
 
+    /// An item. What it says may be wrong, and the others are verified all the same.
     async fn item(&mut self, key: Key, value: &[u8]) -> Result<(), FsError> {
+        match self.try_item(key, value).await {
+            Err(FsError::Damaged(text)) => {
+                self.report.problem(text);
+                Ok(())
+            }
+            verified => verified,
+        }
+    }
+
+    async fn try_item(&mut self, key: Key, value: &[u8]) -> Result<(), FsError> {
         if (key.ino, key.kind) == (0, item::ORPHAN) {
+            let note = decode_orphan(value).map_err(damage_of(key.at))?;
             // A file of which a part is being cut off has its size there, with a name or without one.
-            self.orphans.insert(key.at, value.is_empty());
+            self.orphans.insert(key.at, note.is_none());
             return Ok(());
         }
-        if key.kind == item::INODE {
+        if (key.kind, key.at) == (item::INODE, 0) {
             self.end_file().await?;
-            let inode = Inode::decode(value).map_err(|error| named(key.ino, &error))?;
+            let inode = Inode::decode(value).map_err(damage_of(key.ino))?;
             self.begin_file(key.ino, inode);
             return Ok(());
         }
         match self.current.as_ref().map(|current| current.ino) {
-            Some(ino) if ino == key.ino => self
-                .part(key, value)
-                .map_err(|error| named(key.ino, &error)),
+            Some(ino) if ino == key.ino && key.kind == item::EXTENT => {
+                self.extent(key, value).await
+            }
+            Some(ino) if ino == key.ino => self.part(key, value).map_err(damage_of(ino)),
             _ => {
                 self.report
                     .problem(format!("inode {} has items and is not there", key.ino));
                 Ok(())
             }
         }
+    }
+
+    /// An extent of the current file.
+    async fn extent(&mut self, key: Key, value: &[u8]) -> Result<(), FsError> {
+        let Some(current) = &mut self.current else {
+            return Ok(());
+        };
+        let (ino, is_regular) = (current.ino, current.inode.mode & TYPE == REGULAR);
+        if !is_regular {
+            self.report
+                .problem(format!("inode {ino} has an extent, which its type has not"));
+        }
+        let extent = extent(key, value, self.disk.list_blocks_end())?;
+        if key.at < current.next {
+            let text = twice(ino, key.at).to_string();
+            self.report.problem(text);
+        }
+        current.next = key.at + u64::from(extent.count);
+        current.blocks += u64::from(extent.count);
+        let list = ListId(current.inode.list);
+        for block in extent.block..extent.block + u64::from(extent.count) {
+            let (word, bit) = ((block / 64) as usize, 1 << (block % 64));
+            let is_own = match self.disk.list_of(BlockId(block)).await {
+                Ok(found) => found == list && self.met[word] & bit == 0,
+                Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Damaged) => {
+                    false
+                }
+                Err(error) => return Err(error.into()),
+            };
+            self.met[word] |= bit;
+            current.has_own_blocks &= is_own;
+            if !is_own {
+                break;
+            }
+        }
+        Ok(())
     }
 
     fn begin_file(&mut self, ino: u64, inode: Inode) {
@@ -181,7 +242,8 @@ impl Checker<'_> {
             inode,
             entries: 0,
             target_bytes: 0,
-            blocks: Vec::new(),
+            blocks: 0,
+            has_own_blocks: true,
             next: 0,
         });
     }
@@ -202,11 +264,13 @@ impl Checker<'_> {
                 true
             }
             item::TARGET => {
+                let chunk = TARGET_CHUNK as u64;
+                let is_next = key.at.checked_mul(chunk) == Some(current.target_bytes);
                 current.target_bytes += value.len() as u64;
-                kind == SYMLINK
+                kind == SYMLINK && is_next && value.len() as u64 <= chunk
             }
             item::ENTRY => {
-                let entry = DirEntry::decode(value)?;
+                let entry = DirEntry::decode(key.at, value)?;
                 current.entries += 1;
                 let known = self.files.entry(entry.ino).or_default();
                 known.names += 1;
@@ -221,24 +285,12 @@ impl Checker<'_> {
                 }
                 kind == DIRECTORY
             }
-            item::EXTENT => {
-                let extent = FileExtent::decode(value)?;
-                if key.at < current.next {
-                    self.report
-                        .problem(format!("inode {ino} has block {} twice", key.at));
-                }
-                current.next = key.at.saturating_add(u64::from(extent.count));
-                current
-                    .blocks
-                    .extend(extent.block..extent.block + u64::from(extent.count));
-                kind == REGULAR
-            }
             _ => false,
         };
         if !belongs {
             let kind = key.kind;
             self.report.problem(format!(
-                "inode {ino} has an item of kind {kind}, which its type has not"
+                "inode {ino} has an item of kind {kind} that does not belong to it"
             ));
         }
         Ok(())
@@ -246,7 +298,7 @@ impl Checker<'_> {
 
     /// Compares the items of the current file with its inode, and its blocks with its list.
     async fn end_file(&mut self) -> Result<(), FsError> {
-        let Some(mut current) = self.current.take() else {
+        let Some(current) = self.current.take() else {
             return Ok(());
         };
         let (ino, inode) = (current.ino, &current.inode);
@@ -262,7 +314,7 @@ impl Checker<'_> {
                 "inode {ino} says that its size is {says}, and it is {size}"
             ));
         }
-        let count = current.blocks.len() as u64;
+        let count = current.blocks;
         self.report.blocks += count;
         if count != inode.blocks {
             let says = inode.blocks;
@@ -270,19 +322,17 @@ impl Checker<'_> {
                 "inode {ino} says to have {says} blocks, and it has {count}"
             ));
         }
-        let mut listed = match inode.list {
-            0 => Vec::new(),
-            list => match self.disk.list_blocks(ListId(list)).await {
-                Ok(blocks) => blocks.into_iter().map(|block| block.0).collect(),
+        let listed = match inode.list {
+            0 => 0,
+            list => match self.disk.list_len(ListId(list)).await {
+                Ok(listed) => listed,
                 Err(error) => {
                     self.report.problem(format!("inode {ino}: {error}"));
                     return Ok(());
                 }
             },
         };
-        listed.sort_unstable();
-        current.blocks.sort_unstable();
-        if listed != current.blocks {
+        if listed != count || !current.has_own_blocks {
             let list = inode.list;
             self.report.problem(format!(
                 "the blocks of inode {ino} are not those of its list {list}"
@@ -291,9 +341,37 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Checks that all directories are below the root.
+    fn check_ways(&mut self, files: &BTreeMap<u64, Known>) {
+        // Whether a directory is below the root.
+        let mut known = BTreeMap::from([(ROOT_INO, true)]);
+        for ino in files.keys() {
+            let (mut at, mut way) = (*ino, Vec::new());
+            let is_below = loop {
+                if let Some(is_below) = known.get(&at) {
+                    break *is_below;
+                }
+                let file = files.get(&at).filter(|file| file.is_directory());
+                let Some(file) = file.filter(|file| file.names > 0) else {
+                    break true;
+                };
+                // On a way that leads back to itself.
+                known.insert(at, false);
+                way.push(at);
+                at = file.parents.0;
+            };
+            if !is_below {
+                let text = format!("directory {ino} is not below the root");
+                self.report.problem(text);
+            }
+            known.extend(way.into_iter().map(|dir| (dir, is_below)));
+        }
+    }
+
     /// Compares names with inodes, and the counts of the header.
     async fn compare(&mut self) -> Result<(), FsError> {
         let files = std::mem::take(&mut self.files);
+        self.check_ways(&files);
         for (ino, known) in &files {
             let Some((mode, nlink)) = known.inode else {
                 self.report
@@ -379,8 +457,4 @@ pub(crate) fn after(key: Key) -> Option<Key> {
         (0, Some(kind)) => Some(Key { at, kind, ..key }),
         (0, None) => key.ino.checked_add(1).map(first_key),
     }
-}
-
-fn named(ino: u64, error: &tonearm_format::FormatError) -> FsError {
-    FsError::Damaged(format!("inode {ino}: {error}"))
 }

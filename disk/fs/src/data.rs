@@ -9,11 +9,11 @@ use std::iter::once;
 use std::ops::{Deref, Range};
 use tonearm_base::{LooseBuf, Lsn};
 use tonearm_disk::{BlockId, ListId, Piece};
-use tonearm_format::{FileExtent, Inode};
+use tonearm_format::{FILE_BYTES_MAX as SIZE_MAX, FileExtent, Inode};
 use tonearm_rt::Permit;
 
-/// Largest size of a file, in bytes. Kernels take offsets as signed numbers.
-const SIZE_MAX: u64 = i64::MAX as u64;
+/// Most extents that a search looks at in one step.
+const EXTENTS_STEP: u64 = 1024;
 /// Most bytes that a copy within the store reads at a time.
 pub(crate) const COPY_BYTES: u64 = 1 << 20;
 
@@ -158,6 +158,27 @@ impl Meta<'_, '_> {
             runs.push(hole(next, range.end));
         }
         Ok(runs)
+    }
+
+    /// One step of a search from block `first` of a file on: the first block that has space, or has none; `None` for a search of
+    /// data that is at an end. The error is where the next step goes on.
+    fn seek(&mut self, ino: u64, first: u64, what: Seek) -> Result<Result<Option<u64>, u64>, Stop> {
+        let (mut next, mut found, mut seen) = (first, None, 0);
+        self.extents(ino, first, |at, extent| {
+            match what {
+                Seek::Data => found = Some(at.max(next)),
+                Seek::Hole if at > next => found = Some(next),
+                Seek::Hole => next = at + u64::from(extent.count),
+            }
+            seen += 1;
+            found.is_none() && seen < EXTENTS_STEP
+        })?;
+        Ok(match what {
+            _ if found.is_some() => Ok(found),
+            Seek::Data => Ok(None),
+            Seek::Hole if seen < EXTENTS_STEP => Ok(Some(next)),
+            Seek::Hole => Err(next),
+        })
     }
 
     /// A regular file's inode.
@@ -427,14 +448,17 @@ impl Fs {
                 unit.delete_list(ListId(inode.list)).await?;
                 freed = Some((from, inode.blocks));
             } else {
-                for block in &blocks {
-                    unit.delete_block(BlockId(*block)).await?;
-                }
+                let file = (ino, inode.list);
+                self.free_blocks(&mut unit, file, &blocks).await?;
                 freed = Some((from, blocks.len() as u64));
             }
         }
         let now = self.now();
-        let (attr, lsn) = self
+        let own = match size < inode.size {
+            true => self.freeing(),
+            false => self.clone(),
+        };
+        let (attr, lsn) = own
             .end(unit, move |meta| {
                 if let Some((from, count)) = freed {
                     meta.cut(ino, from, u64::MAX, count)?;
@@ -534,6 +558,7 @@ impl Fs {
     async fn punch(&self, ino: u64, offset: u64, end: u64) -> Result<(), FsError> {
         let block = self.block();
         let whole = offset.div_ceil(block)..end / block;
+        let list = self.look(|meta| Ok(meta.file(ino)?.list)).await?;
         let mut unit = self.step().await?;
         let edges = match whole.start <= whole.end {
             true => [offset..whole.start * block, whole.end * block..end],
@@ -554,25 +579,17 @@ impl Fs {
         let (mut first, most) = (whole.start, self.unit_blocks_max());
         loop {
             // A unit frees some of the blocks, and the next one goes on behind them.
-            let runs = match first < whole.end {
-                true => self.look(|meta| meta.runs(ino, first..whole.end)).await?,
-                false => Vec::new(),
-            };
-            let (mut freed, mut stop) = (Vec::new(), whole.end);
-            for run in &runs {
-                let Some(at) = run.block else { continue };
-                let count = run.count.min(most - freed.len() as u64);
-                freed.extend(at..at + count);
-                if count < run.count || freed.len() as u64 == most {
-                    stop = run.at + count;
-                    break;
+            let (freed, stop) = match first < whole.end {
+                true => {
+                    self.look(|meta| meta.blocks_in(ino, first..whole.end, most))
+                        .await?
                 }
-            }
-            for block in &freed {
-                unit.delete_block(BlockId(*block)).await?;
-            }
+                false => (Vec::new(), whole.end),
+            };
+            self.free_blocks(&mut unit, (ino, list), &freed).await?;
             let count = freed.len() as u64;
-            let ended = self.end(unit, move |meta| match count {
+            let frees = self.freeing();
+            let ended = frees.end(unit, move |meta| match count {
                 0 => Ok(()),
                 count => meta.cut(ino, first, stop, count),
             });
@@ -590,31 +607,30 @@ impl Fs {
     /// # Errors
     /// When there is none, or `offset` is behind the end.
     pub async fn seek(&self, ino: u64, offset: u64, what: Seek) -> Result<u64, FsError> {
+        let used = self.take(ino);
+        let shared = used.shared().await;
         let block = self.block();
-        self.look(|meta| {
-            let size = meta.file(ino)?.size;
-            if offset >= size {
-                return Err(FsError::NothingBehind.into());
+        let size = self.look(|meta| Ok(meta.file(ino)?.size)).await?;
+        if offset >= size {
+            return Err(FsError::NothingBehind);
+        }
+        let (mut next, end) = (offset / block, size.div_ceil(block));
+        let found = loop {
+            let look = |meta: &mut Meta<'_, '_>| meta.seek(ino, next, what);
+            match self.look(look).await? {
+                Ok(found) => break found.filter(|at| *at < end),
+                Err(rest) if rest >= end => break None,
+                Err(rest) => next = rest,
             }
-            let end = size.div_ceil(block);
-            let (mut next, mut found) = (offset / block, None);
-            meta.extents(ino, next, |at, extent| {
-                let stop = at + u64::from(extent.count);
-                match what {
-                    Seek::Data => found = Some(at.max(next)),
-                    Seek::Hole if at > next => found = Some(next),
-                    Seek::Hole => next = stop,
-                }
-                found.is_none() && next < end
-            })?;
-            match (found, what) {
-                (Some(at), _) if at < end => Ok((at * block).max(offset)),
-                (None, Seek::Hole) => Ok((next * block).max(offset).min(size)),
-                (Some(_), Seek::Hole) => Ok(size),
-                (_, Seek::Data) => Err(FsError::NothingBehind.into()),
-            }
-        })
-        .await
+            // Others go on between the steps.
+            self.rt().yield_now().await;
+        };
+        drop((shared, used));
+        match (found, what) {
+            (Some(at), _) => Ok((at * block).max(offset)),
+            (None, Seek::Hole) => Ok(size),
+            (None, Seek::Data) => Err(FsError::NothingBehind),
+        }
     }
 
     /// Copies bytes of a file, as `source` sees it, to another one. Each MiB is a unit. Returns how many there were to copy.

@@ -1,5 +1,6 @@
 //! Errors of the file system.
 
+use crate::attrs::{XATTR_NAMES_MAX, XATTRS_MAX};
 use crate::fs::Way;
 use tonearm_disk::{DiskError, ErrorKind};
 
@@ -45,6 +46,13 @@ pub enum FsError {
     /// The value does not fit.
     #[error("the extended attribute is larger than {0} bytes, name and value together")]
     AttributeTooLarge(usize),
+    /// The file has as many attributes as it can.
+    #[error(
+        "the file has as many extended attributes as a file may have: {}, with names of {} bytes",
+        XATTRS_MAX,
+        XATTR_NAMES_MAX
+    )]
+    TooManyAttributes,
     /// Nothing there: a search for data or a hole behind the end.
     #[error("there is nothing behind this offset")]
     NothingBehind,

@@ -10,8 +10,8 @@
 //!    item tells the next opening that it is to be deleted.
 
 use crate::error::FsError;
-use crate::meta::{Meta, Naming, Number, Stop};
-use crate::orphans::Deletion;
+use crate::meta::{Meta, Naming, Number, Stop, damaged};
+use crate::orphans::{Deletion, LeftOrphan};
 use crate::overlay::{Changed, Edit};
 use crate::step::Step;
 use crate::tree;
@@ -90,6 +90,8 @@ pub struct Fs {
     way: Way,
     /// The user for whom names are taken away; `None` for one who may take all.
     user: Option<u32>,
+    /// Its changes free space.
+    frees: bool,
 }
 
 struct State {
@@ -105,6 +107,7 @@ struct State {
     names: Changes,
     watcher: RefCell<Option<Watcher>>,
     deletion: Cell<Deletion>,
+    left: RefCell<Vec<LeftOrphan>>,
 }
 
 /// Files, and names in directories, that sessions have changed.
@@ -222,11 +225,11 @@ impl Drop for Use {
 }
 
 impl Fs {
-    /// Opens the file system of a store, and makes it if there is none. Frees what the last opening left: files without a
-    /// name. `clock` tells the time of day.
+    /// Opens the file system of a store, and makes it if there is none. Deletes what the last opening left: files without a
+    /// name. Those that cannot be deleted stay ([`Fs::orphans_left`]). `clock` tells the time of day.
     ///
     /// # Errors
-    /// When the store is read-only and has no file system, is full, or the tree is damaged.
+    /// When the store is read-only and has no file system, is full, or the tree's header or root directory is damaged.
     pub async fn open(
         disk: &Disk,
         rt: &Rt,
@@ -236,6 +239,10 @@ impl Fs {
             make_root(disk, clock()).await?;
         }
         let hash_key = look(disk, Naming::default(), |meta| {
+            let root = meta.inode(ROOT_INO)?;
+            if root.mode & TYPE != DIRECTORY || root.nlink == 0 {
+                return Err(damaged("its root is no directory").into());
+            }
             Ok((
                 meta.number(Number::HashKey)?,
                 meta.number(Number::HashKey1)?,
@@ -253,16 +260,18 @@ impl Fs {
             names: disk.names(),
             watcher: RefCell::new(None),
             deletion: Cell::default(),
+            left: RefCell::default(),
         };
         let fs = Self {
             state: Rc::new(state),
             unit: None,
             way: Way::Mount,
             user: None,
+            frees: false,
         };
         fs.end_units_for_space();
         if !disk.engine().options().read_only {
-            fs.free_orphans().await?;
+            *fs.state.left.borrow_mut() = fs.free_orphans().await;
         }
         Ok(fs)
     }
@@ -327,6 +336,19 @@ impl Fs {
     /// Calls `watcher` behind each commit of sessions.
     pub fn watch_sessions(&self, watcher: impl Fn(News) + 'static) {
         *self.state.watcher.borrow_mut() = Some(Box::new(watcher));
+    }
+
+    /// The same for changes that free space: they may use what is kept for them.
+    pub(crate) fn freeing(&self) -> Self {
+        Self {
+            frees: true,
+            ..self.clone()
+        }
+    }
+
+    /// Files without a name that the opening could not delete.
+    pub fn orphans_left(&self) -> Vec<LeftOrphan> {
+        self.state.left.borrow().clone()
     }
 
     /// The file system as a unit sees it.
@@ -455,6 +477,9 @@ impl Fs {
             return Ok(Some((found, Lsn(0))));
         }
         let mut unit = step.into_aru();
+        if self.frees {
+            unit.set_frees();
+        }
         let result = Rc::new(RefCell::new((None, None, Changed::default())));
         let (own, fs) = (result.clone(), self.clone());
         unit.set_tree(Box::new(move |pages: &mut TreePages<'_>| {

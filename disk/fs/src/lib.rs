@@ -32,7 +32,7 @@ pub use error::FsError;
 pub use fs::{Attr, Fs, News, Space, Way, has_root};
 pub use names::{Listed, New, Rename};
 pub use offline::{OfflineError, OfflineTree, path_text};
-pub use orphans::Deletion;
+pub use orphans::{Deletion, LeftOrphan};
 pub use owners::{OwnedBlocks, owners};
 pub use tonearm_disk::Piece;
 pub use tonearm_format::{Inode, ROOT_INO, Time};

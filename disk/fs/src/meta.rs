@@ -4,8 +4,9 @@
 use crate::error::FsError;
 use crate::overlay::{Changed, Edit, Items, Overlay};
 use crate::tree::{Check, Key, Pages, TreeError, Wait};
+use std::ops::RangeInclusive;
 use tonearm_disk::{TreePages, TreeStop};
-use tonearm_format::{DirEntry, FileExtent, FormatError, Inode, Xattr, item};
+use tonearm_format::{DirEntry, FileExtent, FormatError, Inode, Xattr, decode_orphan, item};
 
 /// Why an operation has stopped.
 pub(crate) enum Stop {
@@ -34,12 +35,6 @@ impl From<TreeError> for Stop {
     }
 }
 
-impl From<FormatError> for Stop {
-    fn from(error: FormatError) -> Self {
-        Self::Error(FsError::Damaged(error.to_string()))
-    }
-}
-
 impl Pages for TreePages<'_> {
     fn page(&mut self, page: u64) -> Result<&[u8], Wait> {
         TreePages::page(self, page).map_err(wait)
@@ -51,6 +46,10 @@ impl Pages for TreePages<'_> {
 
     fn count(&self) -> u64 {
         TreePages::count(self)
+    }
+
+    fn kept(&self) -> u64 {
+        TreePages::kept(self)
     }
 }
 
@@ -141,21 +140,30 @@ impl<'a, 'b> Meta<'a, 'b> {
     pub fn inode(&mut self, ino: u64) -> Result<Inode, Stop> {
         let found = self.items.get(inode_key(ino))?;
         let found = found.ok_or(FsError::NotFound)?;
-        Ok(Inode::decode(&found)?)
+        Ok(Inode::decode(&found).map_err(damage_of(ino))?)
+    }
+
+    /// The inode that an entry names, or an inode as its parent.
+    pub fn named_inode(&mut self, ino: u64) -> Result<Inode, Stop> {
+        self.inode(ino).map_err(|stop| match stop {
+            Stop::Error(FsError::NotFound) => {
+                FsError::Damaged(format!("inode {ino} is named and is not there")).into()
+            }
+            stop => stop,
+        })
     }
 
     pub fn put_inode(&mut self, ino: u64, inode: &Inode) -> Result<(), Stop> {
         self.items.put(inode_key(ino), &inode.encode())
     }
 
-    /// Removes all items of an inode, which has no blocks any more.
-    pub fn remove_inode(&mut self, ino: u64) -> Result<(), Stop> {
-        let mut keys = Vec::new();
-        self.items.scan(first_key(ino), |key, _| {
-            let is_own = key.ino == ino;
-            keys.extend(is_own.then_some(key));
-            is_own
-        })?;
+    /// Removes all items of an inode, of which there are at most `most`.
+    pub fn remove_inode(&mut self, ino: u64, most: u64) -> Result<(), Stop> {
+        let keys = self.keys(ino, 0..=u8::MAX, most + 1)?;
+        if keys.len() as u64 > most {
+            let text = format!("inode {ino} has more items than it counts");
+            return Err(FsError::Damaged(text).into());
+        }
         for key in keys {
             self.items.remove(key)?;
         }
@@ -163,17 +171,37 @@ impl<'a, 'b> Meta<'a, 'b> {
         Ok(())
     }
 
+    /// The first `most` keys of items of an inode, of these kinds.
+    pub fn keys(
+        &mut self,
+        ino: u64,
+        kinds: RangeInclusive<u8>,
+        most: u64,
+    ) -> Result<Vec<Key>, Stop> {
+        let mut keys = Vec::new();
+        let from = Key {
+            kind: *kinds.start(),
+            ..first_key(ino)
+        };
+        self.items.scan(from, |key, _| {
+            let is_in = key.ino == ino && kinds.contains(&key.kind);
+            keys.extend(is_in.then_some(key));
+            is_in && (keys.len() as u64) < most
+        })?;
+        Ok(keys)
+    }
+
     /// The entry `name` of a directory, and its key.
     pub fn entry(&mut self, dir: u64, name: &[u8]) -> Result<Option<(Key, DirEntry)>, Stop> {
-        let of = |bytes: &[u8]| {
-            DirEntry::decode(bytes).map(|entry| (entry.name == name).then_some(entry))
+        let of = |at: u64, bytes: &[u8]| {
+            DirEntry::decode(at, bytes).map(|entry| (entry.name == name).then_some(entry))
         };
         self.hashed(dir, item::ENTRY, name, of).map(Result::ok)
     }
 
     /// Adds an entry to a directory that has none of this name.
     pub fn put_entry(&mut self, dir: u64, entry: &DirEntry) -> Result<(), Stop> {
-        let of = |_: &[u8]| Ok(None::<()>);
+        let of = |_, _: &[u8]| Ok(None::<()>);
         match self.hashed(dir, item::ENTRY, &entry.name, of)? {
             Err(free) => self.items.put(free, &entry.encode()),
             Ok(_) => Err(damaged("a name is there twice").into()),
@@ -182,8 +210,9 @@ impl<'a, 'b> Meta<'a, 'b> {
 
     /// The extended attribute `name`, and its key.
     pub fn xattr(&mut self, ino: u64, name: &[u8]) -> Result<Result<(Key, Xattr), Key>, Stop> {
-        let of =
-            |bytes: &[u8]| Xattr::decode(bytes).map(|xattr| (xattr.name == name).then_some(xattr));
+        let of = |_, bytes: &[u8]| {
+            Xattr::decode(bytes).map(|xattr| (xattr.name == name).then_some(xattr))
+        };
         self.hashed(ino, item::XATTR, name, of)
     }
 
@@ -193,7 +222,7 @@ impl<'a, 'b> Meta<'a, 'b> {
         ino: u64,
         kind: u8,
         name: &[u8],
-        of: impl Fn(&[u8]) -> Result<Option<T>, FormatError>,
+        of: impl Fn(u64, &[u8]) -> Result<Option<T>, FormatError>,
     ) -> Result<Result<(Key, T), Key>, Stop> {
         let hash = hash(self.naming.hash_key, name);
         let (mut free, mut found, mut failed) = (Some(hash), None, None);
@@ -209,7 +238,7 @@ impl<'a, 'b> Meta<'a, 'b> {
             if free == Some(key.at) {
                 free = (key.at < hash | SLOTS).then_some(key.at + 1);
             }
-            match of(value) {
+            match of(key.at, value) {
                 Ok(Some(item)) => found = Some((key, item)),
                 Ok(None) => return true,
                 Err(error) => failed = Some(error),
@@ -217,7 +246,7 @@ impl<'a, 'b> Meta<'a, 'b> {
             false
         })?;
         if let Some(error) = failed {
-            return Err(error.into());
+            return Err(damage_of(ino)(error).into());
         }
         let full = || FsError::Invalid("too many names of the directory have the same hash");
         match found {
@@ -238,39 +267,64 @@ impl<'a, 'b> Meta<'a, 'b> {
         mut each: impl FnMut(u64, FileExtent) -> bool,
     ) -> Result<(), Stop> {
         let mut from = extent_key(ino, first);
-        if let Some((key, value)) = self.items.previous(from)?
-            && (key.ino, key.kind) == (ino, item::EXTENT)
-            && key.at + u64::from(FileExtent::decode(&value)?.count) > first
+        if let Some((at, extent)) = self.extent_up_to(ino, first)?
+            && at + u64::from(extent.count) > first
         {
-            from = key;
+            from.at = at;
         }
-        let mut failed = None;
+        let (mut next, mut failed, area_end) = (0, None, self.items.area_end());
         self.items.scan(from, |key, value| {
             if (key.ino, key.kind) != (ino, item::EXTENT) {
                 return false;
             }
-            match FileExtent::decode(value) {
-                Ok(extent) => each(key.at, extent),
-                Err(error) => {
-                    failed = Some(error);
-                    false
+            match extent(key, value, area_end) {
+                Ok(_) if key.at < next => failed = Some(twice(ino, key.at)),
+                Ok(extent) => {
+                    next = key.at + u64::from(extent.count);
+                    return each(key.at, extent);
                 }
+                Err(error) => failed = Some(error),
             }
+            false
         })?;
         failed.map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// The last extent that begins before block `end` of the file.
     pub fn extent_before(&mut self, ino: u64, end: u64) -> Result<Option<(u64, FileExtent)>, Stop> {
-        let Some(last) = end.checked_sub(1) else {
-            return Ok(None);
-        };
+        match end.checked_sub(1) {
+            Some(last) => self.extent_up_to(ino, last),
+            None => Ok(None),
+        }
+    }
+
+    /// The last extent that begins at block `last` of the file or before it.
+    fn extent_up_to(&mut self, ino: u64, last: u64) -> Result<Option<(u64, FileExtent)>, Stop> {
         match self.items.previous(extent_key(ino, last))? {
             Some((key, value)) if (key.ino, key.kind) == (ino, item::EXTENT) => {
-                Ok(Some((key.at, FileExtent::decode(&value)?)))
+                let extent = extent(key, &value, self.items.area_end())?;
+                Ok(Some((key.at, extent)))
             }
             _ => Ok(None),
         }
+    }
+
+    /// The note that a file is to be deleted, or to be cut off behind a size.
+    pub fn orphan(&mut self, ino: u64) -> Result<Option<Option<u64>>, Stop> {
+        let note = self.items.get(orphan_key(ino))?;
+        let note = note.as_deref().map(decode_orphan).transpose();
+        Ok(note.map_err(damage_of(ino))?)
+    }
+
+    /// The first file from `from` on with such a note.
+    pub fn next_orphan(&mut self, from: u64) -> Result<Option<u64>, Stop> {
+        let mut found = None;
+        self.scan(orphan_key(from), |key, _| {
+            let is_orphan = (key.ino, key.kind) == (0, item::ORPHAN);
+            found = is_orphan.then_some(key.at);
+            false
+        })?;
+        Ok(found)
     }
 
     /// Adds blocks to a file that has none there.
@@ -278,7 +332,7 @@ impl<'a, 'b> Meta<'a, 'b> {
         if let Some((before, known)) = self.extent_before(ino, at)? {
             let count = u64::from(known.count);
             if before + count > at {
-                return Err(damaged("a file has a block twice").into());
+                return Err(twice(ino, at).into());
             }
             if before + count == at
                 && known.block + count == extent.block
@@ -412,4 +466,25 @@ pub(crate) fn orphan_key(ino: u64) -> Key {
 
 pub(crate) fn damaged(what: &str) -> FsError {
     FsError::Damaged(what.to_string())
+}
+
+/// The extent of an item. `area_end` is behind the last block that there is.
+pub(crate) fn extent(key: Key, value: &[u8], area_end: u64) -> Result<FileExtent, FsError> {
+    let extent = FileExtent::decode(key.at, value).map_err(damage_of(key.ino))?;
+    if extent.block + u64::from(extent.count) > area_end {
+        let (ino, at) = (key.ino, key.at);
+        let text = format!("the blocks of inode {ino} from {at} on are beyond all blocks");
+        return Err(FsError::Damaged(text));
+    }
+    Ok(extent)
+}
+
+/// The error of an item of inode `ino` that means nothing.
+pub(crate) fn damage_of(ino: u64) -> impl Fn(FormatError) -> FsError {
+    move |error| FsError::Damaged(format!("inode {ino}: {error}"))
+}
+
+/// The error of a file with two extents that have its block `at`.
+pub(crate) fn twice(ino: u64, at: u64) -> FsError {
+    FsError::Damaged(format!("inode {ino} has block {at} twice"))
 }

@@ -2,18 +2,18 @@
 
 use crate::error::FsError;
 use crate::fs::{Attr, DIRECTORY, Fs, SET_GID, STICKY, SYMLINK, TYPE};
-use crate::meta::{Meta, Number, Stop, damaged, entry_key, orphan_key};
+use crate::meta::{Meta, Number, Stop, damage_of, damaged, entry_key, inode_key, orphan_key};
 use crate::orphans::Freed;
-use crate::step::Step;
+use crate::step::{Attempts, Step};
 use crate::tree::Key;
-use tonearm_format::{DirEntry, ENTRY_NAME_MAX, Inode, TARGET_CHUNK, Time, item};
+use tonearm_format::{
+    DirEntry, ENTRY_NAME_MAX, INO_MAX, Inode, LINKS_MAX, TARGET_CHUNK, TARGET_MAX, Time, item,
+};
 
-/// Most bytes of a symbolic link's target.
-const TARGET_MAX: usize = 4095;
 /// Type of a device of characters, in `st_mode`.
 const DEVICE: u32 = 0o020_000;
-/// Most names of a file.
-const LINKS_MAX: u32 = 65_000;
+/// Most names of a file that is no directory.
+const NAMES_MAX: u32 = 65_000;
 /// Place of `..` in a directory; `.` comes before it. Those of entries are larger.
 const PLACE_PARENT: u64 = 2;
 
@@ -101,6 +101,10 @@ impl Meta<'_, '_> {
     /// A new inode in `dir`, which gives its group.
     fn new_inode(&mut self, dir: &Inode, new: New, now: Time) -> Result<(u64, Inode), Stop> {
         let ino = self.take_ino()?;
+        if ino > INO_MAX || self.get(inode_key(ino))?.is_some() {
+            let text = format!("the next inode is to be {ino}, which is no number of a new one");
+            return Err(FsError::Damaged(text).into());
+        }
         self.add(Number::Inodes, 1)?;
         let inherits = dir.mode & SET_GID != 0;
         let is_directory = new.mode & TYPE == DIRECTORY;
@@ -135,6 +139,9 @@ impl Meta<'_, '_> {
         self.put_entry(dir, &entry)?;
         parent.size += 1;
         if is_directory(inode) {
+            if parent.nlink == LINKS_MAX {
+                return Err(FsError::TooManyLinks.into());
+            }
             inode.parent = dir;
             parent.nlink += 1;
         }
@@ -153,7 +160,10 @@ impl Meta<'_, '_> {
         self.remove(key)?;
         let size = parent.size.checked_sub(1);
         parent.size = size.ok_or_else(|| damaged("a directory has more entries than it counts"))?;
-        parent.nlink -= u32::from(is_directory);
+        // No directory has fewer than two links.
+        let nlink = parent.nlink.checked_sub(u32::from(is_directory));
+        let nlink = nlink.filter(|nlink| *nlink != 1);
+        parent.nlink = nlink.ok_or_else(|| damaged("a directory counts too few directories"))?;
         (parent.mtime, parent.ctime) = (now, now);
         Ok(())
     }
@@ -185,18 +195,23 @@ impl Meta<'_, '_> {
 
     /// Checks that `ino`, a directory, is not `dir` or above it.
     pub(crate) fn check_outside(&mut self, ino: u64, dir: u64) -> Result<(), Stop> {
-        let (mut at, most) = (dir, self.number(Number::Inodes)?);
-        for _ in 0..=most {
+        // A way that leads back to a directory, as no sound tree has it, comes by the last one that was noted (Brent).
+        let (mut at, mut noted, mut steps) = (dir, 0, 0u64);
+        while at != noted {
             if at == ino {
                 return Err(FsError::Invalid("a directory cannot be moved into itself").into());
             }
-            let parent = self.inode(at)?.parent;
+            if steps.is_power_of_two() {
+                noted = at;
+            }
+            steps += 1;
+            let parent = self.named_inode(at)?.parent;
             if parent == at {
                 return Ok(());
             }
             at = parent;
         }
-        Err(damaged("a directory is above itself").into())
+        Err(FsError::Damaged(format!("directory {at} is above itself")).into())
     }
 }
 
@@ -257,7 +272,7 @@ impl Fs {
         }
         let found = self.look(|meta| {
             let ino = meta.look_up(dir, name)?;
-            let inode = meta.inode(ino)?;
+            let inode = meta.named_inode(ino)?;
             Ok(Attr { ino, inode })
         });
         match found.await {
@@ -382,14 +397,10 @@ impl Fs {
                 if meta.entry(dir, &name)?.is_some() {
                     return Err(FsError::Exists.into());
                 }
-                if inode.nlink >= LINKS_MAX {
+                if inode.nlink >= NAMES_MAX {
                     return Err(FsError::TooManyLinks.into());
                 }
-                if inode.nlink == 0
-                    && meta
-                        .get(orphan_key(ino))?
-                        .is_some_and(|note| note.is_empty())
-                {
+                if inode.nlink == 0 && meta.orphan(ino)? == Some(None) {
                     meta.remove(orphan_key(ino))?;
                 }
                 inode.nlink += 1;
@@ -420,7 +431,7 @@ impl Fs {
 
     async fn take_away(&self, dir: u64, name: &[u8], directory: bool) -> Result<(), FsError> {
         check_known(name)?;
-        let now = self.now();
+        let (now, mut attempts) = (self.now(), Attempts::default());
         loop {
             // Most files are deleted with their last name, in the same unit.
             let found = self.look(|meta| Ok(meta.known(dir, name)?.1.ino)).await?;
@@ -431,10 +442,11 @@ impl Fs {
             let freed = Freed::begin(self, found, &mut unit).await?;
             let (name, fs) = (name.to_vec(), self.clone());
             let ended = self
+                .freeing()
                 .try_end(unit, move |meta| {
                     let mut parent = meta.directory(dir)?;
                     let (key, entry) = meta.known(dir, &name)?;
-                    let inode = meta.inode(entry.ino)?;
+                    let inode = meta.named_inode(entry.ino)?;
                     check_owner(fs.user(), &parent, &inode)?;
                     match (directory, is_directory(&inode)) {
                         (true, false) => return Err(FsError::NotDirectory.into()),
@@ -455,6 +467,7 @@ impl Fs {
                 self.dropped(dropped);
                 return Ok(());
             }
+            attempts.again(self)?;
         }
     }
 
@@ -477,7 +490,7 @@ impl Fs {
     ) -> Result<(), FsError> {
         check_known(from.1)?;
         check_known(to.1)?;
-        let now = self.now();
+        let (now, mut attempts) = (self.now(), Attempts::default());
         loop {
             let mut unit = self.step().await?;
             let freed = match how {
@@ -513,6 +526,7 @@ impl Fs {
                 }
                 return Ok(());
             }
+            attempts.again(self)?;
         }
     }
 
@@ -548,10 +562,15 @@ impl Fs {
             let mut target = Vec::with_capacity(inode.size as usize);
             for at in 0..inode.size.div_ceil(TARGET_CHUNK as u64) {
                 let kind = item::TARGET;
-                let part = meta.get(Key { ino, kind, at })?;
-                target.extend(part.ok_or_else(|| damaged("a part of a target is missing"))?);
+                target.extend(meta.get(Key { ino, kind, at })?.unwrap_or_default());
             }
-            Ok(target)
+            match target.len() as u64 == inode.size {
+                true => Ok(target),
+                false => {
+                    let text = format!("the target of inode {ino} is not as long as it says");
+                    Err(FsError::Damaged(text).into())
+                }
+            }
         })
         .await
     }
@@ -578,7 +597,7 @@ impl Fs {
             let listed = meta.list(dir, after, most)?;
             let mut found = Vec::with_capacity(listed.len());
             for one in listed {
-                let (ino, inode) = (one.ino, meta.inode(one.ino)?);
+                let (ino, inode) = (one.ino, meta.named_inode(one.ino)?);
                 found.push((one, Attr { ino, inode }));
             }
             Ok(found)
@@ -604,11 +623,12 @@ impl Meta<'_, '_> {
         }
         listed.truncate(most);
         let mut failed = None;
-        self.scan(entry_key(dir, after.max(PLACE_PARENT) + 1), |key, value| {
+        let from = after.max(PLACE_PARENT).saturating_add(1);
+        self.scan(entry_key(dir, from), |key, value| {
             if (key.ino, key.kind) != (dir, item::ENTRY) || listed.len() >= most {
                 return false;
             }
-            match DirEntry::decode(value) {
+            match DirEntry::decode(key.at, value) {
                 Ok(entry) => {
                     let (ino, kind) = (entry.ino, entry.kind);
                     let (place, name) = (key.at, entry.name);
@@ -626,7 +646,7 @@ impl Meta<'_, '_> {
                 }
             }
         })?;
-        failed.map_or(Ok(listed), |error| Err(error.into()))
+        failed.map_or(Ok(listed), |error| Err(damage_of(dir)(error).into()))
     }
 
     fn rename(
@@ -640,7 +660,7 @@ impl Meta<'_, '_> {
         let mut to_parent = self.open_directory(to_dir)?;
         let (from_key, moved) = self.known(from_dir, from_name)?;
         let replaced = self.entry(to_dir, to_name)?;
-        let mut inode = self.inode(moved.ino)?;
+        let mut inode = self.named_inode(moved.ino)?;
         check_owner(user, &from_parent, &inode)?;
         let moves_directory = is_directory(&inode);
         if moves_directory {
@@ -654,7 +674,7 @@ impl Meta<'_, '_> {
             if old.ino == moved.ino {
                 return Ok(None);
             }
-            let old_inode = self.inode(old.ino)?;
+            let old_inode = self.named_inode(old.ino)?;
             check_owner(user, &to_parent, &old_inode)?;
             match (moves_directory, is_directory(&old_inode)) {
                 (true, false) => return Err(FsError::NotDirectory.into()),
@@ -714,7 +734,7 @@ impl Meta<'_, '_> {
             (&one, to_dir, to_key, to_name, from_dir),
             (&other, from_dir, from_key, from_name, to_dir),
         ] {
-            let mut inode = self.inode(entry.ino)?;
+            let mut inode = self.named_inode(entry.ino)?;
             check_owner(user, &self.directory(old_dir)?, &inode)?;
             if is_directory(&inode) && dir != old_dir {
                 self.check_outside(entry.ino, dir)?;

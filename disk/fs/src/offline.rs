@@ -6,10 +6,10 @@
 
 use crate::fs::{Attr, DIRECTORY, REGULAR, SYMLINK, TYPE};
 use crate::meta::{Number, entry_key, extent_key, inode_key, places};
-use crate::tree::{Key, Pages, Tree, TreeError, Wait};
+use crate::tree::{Key, Pages, Tree, TreeError, TreeHeader, Wait};
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
-use tonearm_format::{DirEntry, FileExtent, FormatError, Inode, ROOT_INO, item};
+use tonearm_format::{DirEntry, FileExtent, FormatError, Inode, ROOT_INO, TARGET_MAX, item};
 
 /// Pages that are kept in memory.
 const CACHED: usize = 256;
@@ -89,7 +89,7 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
         if count == 0 || tree.is_blank()? {
             return Ok(None);
         }
-        let owner = tree.run(|tree| tree.header())?.owner;
+        let owner = tree.header()?.owner;
         let number = |number: Number| owner[number as usize];
         tree.hash_key = (number(Number::HashKey), number(Number::HashKey1));
         Ok(Some(tree))
@@ -144,7 +144,7 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
             if (key.ino, key.kind) != (ino, item::EXTENT) || key.at >= end {
                 return false;
             }
-            match FileExtent::decode(value) {
+            match FileExtent::decode(key.at, value) {
                 Ok(extent) if key.at >= next => {
                     let count = u64::from(extent.count).min(end - key.at);
                     next = key.at + count;
@@ -222,7 +222,7 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
     ) -> Result<(), E> {
         let mut path = Vec::new();
         let mut levels = vec![Level::new(dir, 0)];
-        let mut kept = 0;
+        let (mut kept, mut met, most) = (0, 0, self.header()?.items);
         while let Some(level) = levels.last_mut() {
             path.truncate(level.path_len);
             let Some(name) = level.names.pop_front() else {
@@ -238,6 +238,11 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
                 continue;
             };
             kept -= 1;
+            // Each name is an item. A directory with two names would be met with all that is below it twice.
+            met += 1;
+            if met > most {
+                return Err(damaged(&path, "has a directory with several names").into());
+            }
             level.last.clone_from(&name.key);
             path.extend(&name.key);
             let (dir, inode) = (level.dir, self.inode(name.ino)?);
@@ -301,7 +306,7 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
             ..inode_key(ino)
         };
         self.scan(first, |key, value| {
-            let is_own = (key.ino, key.kind) == (ino, item::TARGET);
+            let is_own = (key.ino, key.kind) == (ino, item::TARGET) && target.len() < TARGET_MAX;
             target.extend(value.iter().filter(|_| is_own));
             is_own
         })?;
@@ -338,7 +343,7 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
             if (key.ino, key.kind) != (dir, item::ENTRY) || !places.contains(&key.at) {
                 return false;
             }
-            match DirEntry::decode(value) {
+            match DirEntry::decode(key.at, value) {
                 Ok(entry) => found = Some(entry).filter(|entry| entry.name == name),
                 Err(error) => failed = Some(error),
             }
@@ -354,7 +359,7 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
             if (key.ino, key.kind) != (dir, item::ENTRY) {
                 return false;
             }
-            match DirEntry::decode(value) {
+            match DirEntry::decode(key.at, value) {
                 Ok(entry) => each(&entry),
                 Err(error) => failed = Some(error),
             }
@@ -385,6 +390,10 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
     ) -> Result<T, OfflineError> {
         let done = operation(&mut Tree(&mut self.pages));
         done.map_err(|error| self.pages.reason(error))
+    }
+
+    fn header(&mut self) -> Result<TreeHeader, OfflineError> {
+        self.run(|tree| tree.header())
     }
 
     /// True when nothing was ever written to the header page.

@@ -55,7 +55,7 @@ impl Space {
             mode,
             size,
             parent,
-            nlink: 1,
+            nlink: if mode == DIRECTORY { 2 } else { 1 },
             ..Inode::default()
         };
         self.put(inode_key(ino), &inode.encode());

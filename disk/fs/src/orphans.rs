@@ -2,15 +2,19 @@
 
 use crate::error::FsError;
 use crate::fs::{DIRECTORY, Fs, TYPE, Way};
-use crate::meta::{Meta, Number, Stop, damaged, orphan_key};
-use crate::step::Step;
-use crate::tree::Key;
+use crate::meta::{Meta, Number, Stop, damaged, orphan_key, twice};
+use crate::step::{Attempts, Step};
 use crate::unit::UNIT_FREES_MAX;
-use tonearm_disk::{BlockId, DiskError, ListId};
+use std::ops::{Range, RangeInclusive};
+use tonearm_disk::{BlockId, DiskError, ErrorKind, ListId};
 use tonearm_format::item;
 
 /// Most blocks that one unit takes or frees, if it has memory for them. More is done in several units.
 const BLOCKS_MAX: u64 = 1024;
+/// Items of an inode beside itself and its extents, which may be many.
+const PARTS: RangeInclusive<u8> = item::XATTR..=item::ENTRY;
+/// Most of them that are removed with their inode. More are removed before, in several units.
+const PARTS_MAX: u64 = 16;
 /// A unit's memory for each block that it takes or frees, and the part of all units' memory that one may use for it.
 const OP_BYTES: u64 = 256;
 const MEMORY_SHARE: u64 = 4;
@@ -31,8 +35,10 @@ impl Fs {
         let memory = self.disk().shadow_bytes_max();
         let part = memory / MEMORY_SHARE;
         // All that an operation of an application's unit frees is freed with the unit.
+        // In the log each block may change a page of records of its own; the other half is for pages of the tree.
+        let logged = self.disk().engine().commit_blocks_max() / 2;
         let (memory, most) = match (self.unit(), self.way()) {
-            (None, _) => (part, BLOCKS_MAX),
+            (None, _) => (part, BLOCKS_MAX.min(logged.max(1))),
             (Some(_), Way::Mount) => (part, UNIT_FREES_MAX),
             (Some(_), Way::Session) => (memory - part, u64::MAX),
         };
@@ -55,16 +61,20 @@ impl Freed {
         if fs.unit().is_some() {
             return Ok(None);
         }
-        let inode = match fs.look(|meta| meta.inode(ino)).await {
+        let found = fs
+            .look(|meta| Ok((meta.inode(ino)?, meta.has_few_parts(ino)?)))
+            .await;
+        let (inode, has_few_parts) = match found {
             Err(FsError::NotFound) => return Ok(None),
             found => found?,
         };
         let has_names = inode.nlink > 1 && inode.mode & TYPE != DIRECTORY;
-        if has_names || inode.blocks > fs.unit_blocks_max() || fs.is_in_use(ino) {
+        let is_large = inode.blocks > fs.unit_blocks_max() || !has_few_parts;
+        if has_names || is_large || fs.is_in_use(ino) {
             return Ok(None);
         }
         let (list, blocks) = (inode.list, inode.blocks);
-        if !delete_list(fs, unit, ino, list).await? {
+        if !delete_list(fs, unit, ino, (list, blocks)).await? {
             return Ok(None);
         }
         fs.only_without_use(unit, ino);
@@ -83,12 +93,17 @@ impl Freed {
 }
 
 /// Adds the deletion of a file's list, if it has one, to the unit. False when another operation has just deleted it.
-async fn delete_list(fs: &Fs, unit: &mut Step, ino: u64, list: u64) -> Result<bool, FsError> {
+async fn delete_list(
+    fs: &Fs,
+    unit: &mut Step,
+    ino: u64,
+    (list, blocks): (u64, u64),
+) -> Result<bool, FsError> {
     if list == 0 {
         return Ok(true);
     }
     if fs.deletion() == Deletion::Blocks {
-        for block in fs.look(|meta| meta.all_blocks(ino)).await? {
+        for block in fs.look(|meta| meta.first_blocks(ino, blocks)).await? {
             match unit.delete_block(BlockId(block)).await {
                 Err(DiskError::NoBlock(_)) => return Ok(false),
                 deleted => deleted?,
@@ -106,46 +121,54 @@ impl Meta<'_, '_> {
     fn free(&mut self, ino: u64, blocks: u64) -> Result<(), Stop> {
         self.remove(orphan_key(ino))?;
         self.add(Number::Blocks, -(blocks as i64))?;
-        self.remove_inode(ino)
+        // The inode is one of them.
+        self.remove_inode(ino, 1 + PARTS_MAX + blocks)
+    }
+
+    /// True when the extended attributes of an inode, and what it has beside them and its blocks, can be removed with it.
+    fn has_few_parts(&mut self, ino: u64) -> Result<bool, Stop> {
+        Ok(self.keys(ino, PARTS, PARTS_MAX + 1)?.len() as u64 <= PARTS_MAX)
     }
 }
 
+/// A file without a name that an opening could not delete. The next one tries again.
+#[derive(Clone, Debug)]
+pub struct LeftOrphan {
+    /// Its number; `None` when those that there are could not be found.
+    pub ino: Option<u64>,
+    /// Why.
+    pub why: FsError,
+}
+
 impl Fs {
-    /// Deletes what the last opening left.
-    pub(crate) async fn free_orphans(&self) -> Result<(), FsError> {
-        let mut from = orphan_key(0);
+    /// Deletes what the last opening left. Returns what could not be deleted. The other files can be used.
+    pub(crate) async fn free_orphans(&self) -> Vec<LeftOrphan> {
+        let (mut left, mut from) = (Vec::new(), 0);
         loop {
-            let next = self
-                .look(|meta| {
-                    let mut found = None;
-                    meta.scan(from, |key, value| {
-                        let is_orphan = (key.ino, key.kind) == (0, item::ORPHAN);
-                        found = is_orphan.then(|| (key, value.to_vec()));
-                        false
-                    })?;
-                    Ok(found)
-                })
-                .await?;
-            let Some((key, value)) = next else {
-                return Ok(());
+            let ino = match self.look(|meta| meta.next_orphan(from)).await {
+                Ok(Some(ino)) => ino,
+                Ok(None) => return left,
+                Err(why) => {
+                    left.push(LeftOrphan { ino: None, why });
+                    return left;
+                }
             };
-            match self.free_orphan(key.at, &value).await {
-                // The other files can be used. `tonearm check` tells what is wrong with this one.
-                Err(error) if error.is_damage() => {}
-                freed => freed?,
+            if let Err(why) = self.free_orphan(ino).await {
+                left.push(LeftOrphan {
+                    ino: Some(ino),
+                    why,
+                });
             }
-            from = Key {
-                at: key.at + 1,
-                ..key
+            let Some(next) = ino.checked_add(1) else {
+                return left;
             };
+            from = next;
         }
     }
 
-    /// Completes what the item `note` of an orphan says.
-    async fn free_orphan(&self, ino: u64, note: &[u8]) -> Result<(), FsError> {
-        if let Ok(size) = <[u8; 8]>::try_from(note) {
-            self.finish_cut(ino, u64::from_le_bytes(size)).await?;
-        }
+    /// Completes what the item of an orphan says.
+    async fn free_orphan(&self, ino: u64) -> Result<(), FsError> {
+        self.complete_cut(ino).await?;
         // Nothing happens to a file with a name.
         self.free(ino).await
     }
@@ -167,30 +190,36 @@ impl Fs {
 
     /// Deletes a file that has no name and is not in use.
     async fn free(&self, ino: u64) -> Result<(), FsError> {
-        let mut is_missing = false;
+        let (mut is_missing, mut attempts) = (false, Attempts::default());
         loop {
             let found = self
-                .look(|meta| {
-                    let is_orphan = meta.get(orphan_key(ino))?.is_some();
-                    is_orphan.then(|| meta.inode(ino)).transpose()
+                .look(|meta| match meta.orphan(ino)? {
+                    Some(_) => Ok(Some((meta.inode(ino)?, meta.has_few_parts(ino)?))),
+                    None => Ok(None),
                 })
                 .await?;
-            let Some(inode) = found.filter(|inode| inode.nlink == 0) else {
+            let Some((inode, has_few_parts)) = found.filter(|(inode, _)| inode.nlink == 0) else {
                 return Ok(());
             };
             if self.free_after_use(ino) {
                 return Ok(());
             }
             let most = self.unit_blocks_max();
-            if inode.blocks > most {
+            if inode.blocks > most || !has_few_parts {
                 let used = self.take(ino);
                 let alone = used.alone().await;
-                self.cut_blocks(ino, 0, most).await?;
+                match has_few_parts {
+                    true if self.cut_blocks(ino, 0, most).await? => {
+                        return Err(damaged("a file has fewer blocks than it counts"));
+                    }
+                    true => {}
+                    false => self.remove_parts(ino).await?,
+                }
                 drop((alone, used));
                 continue;
             }
             let mut unit = self.step().await?;
-            if !delete_list(self, &mut unit, ino, inode.list).await? {
+            if !delete_list(self, &mut unit, ino, (inode.list, inode.blocks)).await? {
                 if std::mem::replace(&mut is_missing, true) {
                     return Err(damaged("the list of a file is not there"));
                 }
@@ -199,6 +228,7 @@ impl Fs {
             self.only_without_use(&mut unit, ino);
             let fs = self.clone();
             let freed = self
+                .freeing()
                 .try_end(unit, move |meta| {
                     if meta.get(orphan_key(ino))?.is_none() {
                         return Err(Stop::Again);
@@ -215,7 +245,22 @@ impl Fs {
             if freed.is_some() {
                 return Ok(());
             }
+            attempts.again(self)?;
         }
+    }
+
+    /// Removes some extended attributes of a file without a name.
+    async fn remove_parts(&self, ino: u64) -> Result<(), FsError> {
+        let fs = self.freeing();
+        let removed = fs.change(move |meta| {
+            for key in meta.keys(ino, PARTS, PARTS_MAX)? {
+                if !meta.remove(key)? {
+                    return Err(damaged("an item is not where it was met").into());
+                }
+            }
+            Ok(())
+        });
+        removed.await.map(drop)
     }
 
     /// Frees up to `most` blocks of a file from its end on, none before block `first`. The caller has the file alone. Returns
@@ -226,28 +271,47 @@ impl Fs {
         first: u64,
         most: u64,
     ) -> Result<bool, FsError> {
-        let last = self.look(|meta| meta.last_blocks(ino, first, most)).await?;
+        let (list, last) = self
+            .look(|meta| Ok((meta.inode(ino)?.list, meta.last_blocks(ino, first, most)?)))
+            .await?;
         let Some((from, blocks)) = last else {
             return Ok(true);
         };
         let mut unit = self.step().await?;
-        for block in &blocks {
-            unit.delete_block(BlockId(*block)).await?;
-        }
+        self.free_blocks(&mut unit, (ino, list), &blocks).await?;
         let count = blocks.len() as u64;
         let (_, lsn) = self
+            .freeing()
             .end(unit, move |meta| meta.cut(ino, from, u64::MAX, count))
             .await?;
         self.note_content(ino, lsn);
         Ok(false)
     }
 
+    /// Frees blocks of a file with this list. The caller has the file alone.
+    pub(crate) async fn free_blocks(
+        &self,
+        unit: &mut Step,
+        (ino, list): (u64, u64),
+        blocks: &[u64],
+    ) -> Result<(), FsError> {
+        for block in blocks {
+            let deleted = unit.delete_block_of(ListId(list), BlockId(*block)).await;
+            deleted.map_err(|error| match error.kind() {
+                ErrorKind::NotFound | ErrorKind::Invalid => {
+                    FsError::Damaged(format!("inode {ino}: {error}"))
+                }
+                _ => error.into(),
+            })?;
+        }
+        Ok(())
+    }
+
     /// Completes a truncation of a large file of which a part has failed, before the content changes again. The caller has the
     /// file alone.
     pub(crate) async fn complete_cut(&self, ino: u64) -> Result<(), FsError> {
-        let note = self.look(|meta| meta.get(orphan_key(ino))).await?;
-        match note.as_deref().map(<[u8; 8]>::try_from) {
-            Some(Ok(size)) => self.finish_cut(ino, u64::from_le_bytes(size)).await,
+        match self.look(|meta| meta.orphan(ino)).await? {
+            Some(Some(size)) => self.finish_cut(ino, size).await,
             _ => Ok(()),
         }
     }
@@ -258,24 +322,44 @@ impl Fs {
         let first = size.div_ceil(self.block());
         let most = self.unit_blocks_max();
         while !self.cut_blocks(ino, first, most).await? {}
-        self.change(move |meta| match meta.inode(ino)?.nlink {
+        let fs = self.freeing();
+        let done = fs.change(move |meta| match meta.inode(ino)?.nlink {
             0 => meta.put(orphan_key(ino), &[]),
             _ => meta.remove(orphan_key(ino)).map(drop),
-        })
-        .await?;
-        Ok(())
+        });
+        done.await.map(drop)
     }
 }
 
 impl Meta<'_, '_> {
-    /// The blocks of a file, in its order.
-    fn all_blocks(&mut self, ino: u64) -> Result<Vec<u64>, Stop> {
-        let mut blocks = Vec::new();
-        self.extents(ino, 0, |_, extent| {
-            blocks.extend(extent.block..extent.block + u64::from(extent.count));
-            true
+    /// The first `most` blocks of a file, in its order.
+    fn first_blocks(&mut self, ino: u64, most: u64) -> Result<Vec<u64>, Stop> {
+        Ok(self.blocks_in(ino, 0..u64::MAX, most)?.0)
+    }
+
+    /// Up to `most` blocks that a file has in a part of it, and where in the file the rest begins.
+    pub(crate) fn blocks_in(
+        &mut self,
+        ino: u64,
+        part: Range<u64>,
+        most: u64,
+    ) -> Result<(Vec<u64>, u64), Stop> {
+        let (mut blocks, mut rest) = (Vec::new(), part.end);
+        self.extents(ino, part.start, |at, extent| {
+            let first = at.max(part.start);
+            let stop = part.end.min(at + u64::from(extent.count));
+            if first >= stop {
+                return false;
+            }
+            let stop = stop.min(first + (most - blocks.len() as u64));
+            blocks.extend(extent.block + (first - at)..extent.block + (stop - at));
+            let is_full = blocks.len() as u64 == most;
+            if is_full {
+                rest = stop;
+            }
+            !is_full
         })?;
-        Ok(blocks)
+        Ok((blocks, rest))
     }
 
     /// The last `most` blocks of a file, none before block `first` of it: the first one's place, and where they are.
@@ -286,10 +370,14 @@ impl Meta<'_, '_> {
         most: u64,
     ) -> Result<Option<(u64, Vec<u64>)>, Stop> {
         let (mut end, mut blocks) = (u64::MAX, Vec::new());
-        while (blocks.len() as u64) < most
+        while end > first
+            && (blocks.len() as u64) < most
             && let Some((at, extent)) = self.extent_before(ino, end)?
         {
-            let stop = end.min(at + u64::from(extent.count));
+            let stop = at + u64::from(extent.count);
+            if stop > end {
+                return Err(twice(ino, end).into());
+            }
             let left = most - blocks.len() as u64;
             let from = first.max(at).max(stop.saturating_sub(left));
             if from >= stop {

@@ -9,7 +9,7 @@ use crate::tree::{Key, OWNER_WORDS, Tree};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use tonearm_disk::TreePages;
-use tonearm_format::{DirEntry, Inode, item};
+use tonearm_format::{DirEntry, INO_MAX, Inode, LIST_ID_LIMIT, item};
 
 /// Memory that a changed item takes beside its two values.
 const ITEM_BYTES: usize = 128;
@@ -97,7 +97,7 @@ impl Changed {
                 self.extents.insert(key.ino);
             }
             item::ENTRY => {
-                let entry = value.and_then(|value| DirEntry::decode(value).ok());
+                let entry = value.and_then(|value| DirEntry::decode(key.at, value).ok());
                 self.names.extend(entry.map(|entry| (key.ino, entry.name)));
             }
             _ => {}
@@ -132,6 +132,11 @@ impl<'a, 'b> Items<'a, 'b> {
         self.changed
     }
 
+    /// Behind the last block that there is.
+    pub fn area_end(&self) -> u64 {
+        self.tree.0.list_blocks_end()
+    }
+
     /// The committed tree below.
     pub fn tree(&mut self) -> &mut Tree<'a, TreePages<'b>> {
         &mut self.tree
@@ -139,7 +144,17 @@ impl<'a, 'b> Items<'a, 'b> {
 
     pub fn number(&mut self, number: Number) -> Result<u64, Stop> {
         let at = number as usize;
-        let committed = self.tree.header()?.owner[at];
+        let header = self.tree.header()?;
+        let committed = header.owner[at];
+        let most = match number {
+            // In the middle of a removal there may be fewer items than inodes.
+            Number::NextIno | Number::Inodes => INO_MAX,
+            Number::Blocks => LIST_ID_LIMIT,
+            Number::HashKey | Number::HashKey1 => u64::MAX,
+        };
+        if committed > most {
+            return Err(damaged("page 0 counts more inodes or blocks than there can be").into());
+        }
         let more = match &self.unit {
             Some((overlay, edit)) => overlay.numbers[at] + edit.numbers[at],
             None => 0,

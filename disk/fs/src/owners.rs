@@ -34,7 +34,7 @@ pub async fn owners(disk: &Disk, blocks: &BTreeSet<BlockId>) -> Result<Vec<Owned
     let mut found = BTreeSet::new();
     each_item(disk, first_key(0), |key, value| {
         if key.kind == item::EXTENT && key.ino != 0 {
-            let extent = FileExtent::decode(value)?;
+            let extent = FileExtent::decode(key.at, value)?;
             let end = BlockId(extent.block + u64::from(extent.count));
             let hit = blocks.range(BlockId(extent.block)..end);
             found.extend(hit.map(|block| (key.ino, key.at.saturating_add(block.0 - extent.block))));
@@ -65,7 +65,7 @@ async fn paths(disk: &Disk, files: BTreeSet<u64>) -> Result<BTreeMap<u64, Vec<u8
     if !files.is_empty() {
         each_item(disk, first_key(0), |key, value| {
             if key.kind == item::ENTRY && key.ino != 0 {
-                let entry = DirEntry::decode(value)?;
+                let entry = DirEntry::decode(key.at, value)?;
                 if files.contains(&entry.ino) {
                     names.entry(entry.ino).or_insert((key.ino, entry.name));
                 }
@@ -107,7 +107,7 @@ async fn name_of_directory(disk: &Disk, dir: u64) -> Result<Named, FsError> {
         each_item(disk, entry_key(parent, 0), |key, value| {
             let is_own = (key.ino, key.kind) == (parent, item::ENTRY);
             if is_own {
-                let entry = DirEntry::decode(value)?;
+                let entry = DirEntry::decode(key.at, value)?;
                 found = Some(entry.name).filter(|_| entry.ino == dir);
             }
             Ok(is_own && found.is_none())

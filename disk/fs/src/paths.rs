@@ -34,7 +34,7 @@ impl Fs {
             let mut inode = meta.inode(ino)?;
             for (done, name) in (1..).zip(&parts) {
                 ino = meta.look_up(ino, name)?;
-                inode = meta.inode(ino)?;
+                inode = meta.named_inode(ino)?;
                 let may_be_link = link_at_end && done == parts.len();
                 if inode.mode & TYPE == SYMLINK && !may_be_link {
                     return Err(FsError::Invalid(

@@ -1,9 +1,12 @@
-//! The recovery unit of one operation.
+//! The recovery unit of one operation, and the attempts of one that begins again.
 
 use crate::error::FsError;
+use crate::fs::Fs;
+use crate::meta::damaged;
 use crate::unit::UnitState;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
+use tonearm_base::Lsn;
 use tonearm_disk::{Aru, Disk};
 use tonearm_rt::Permit;
 
@@ -75,6 +78,37 @@ impl Drop for Step {
         if unit.check_failed().is_ok() {
             unit.aru
                 .replace(self.aru.take().filter(|aru| !aru.is_empty()));
+        }
+    }
+}
+
+/// Times that an operation begins again while nobody commits: a file may come into use, and leave it.
+const ATTEMPTS: u32 = 8;
+
+/// The attempts of an operation that begins again when others have changed what it has looked up.
+#[derive(Default)]
+pub(crate) struct Attempts {
+    last: Lsn,
+    count: u32,
+}
+
+impl Attempts {
+    /// Notes that it begins again.
+    ///
+    /// # Errors
+    /// When nobody has committed for some attempts: the tree contradicts itself, as with two items of one key.
+    pub fn again(&mut self, fs: &Fs) -> Result<(), FsError> {
+        let now = fs.disk().engine().marks().appended;
+        if self.last != now {
+            *self = Self {
+                last: now,
+                count: 0,
+            };
+        }
+        self.count += 1;
+        match self.count < ATTEMPTS {
+            true => Ok(()),
+            false => Err(damaged("an item is another one each time it is looked up")),
         }
     }
 }

@@ -65,6 +65,11 @@ pub trait Pages {
 
     /// Pages that exist, the header page (number 0) included.
     fn count(&self) -> u64;
+
+    /// Pages that the operation leaves free, for those that free space.
+    fn kept(&self) -> u64 {
+        0
+    }
 }
 
 /// Makes an empty tree: the header page, and a leaf without items as the root.

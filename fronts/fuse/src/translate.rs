@@ -32,7 +32,9 @@ pub(crate) fn errno(error: &FsError) -> Errno {
         FsError::TooManyLinks => Errno::MLINK,
         FsError::TooLarge => Errno::FBIG,
         FsError::NoAttribute => Errno::NODATA,
-        FsError::AttributeTooLarge(_) | FsError::NoSpaceBelow => Errno::NOSPC,
+        FsError::AttributeTooLarge(_) | FsError::TooManyAttributes | FsError::NoSpaceBelow => {
+            Errno::NOSPC
+        }
         FsError::NothingBehind => Errno::NXIO,
         FsError::Unsupported(_) => Errno::OPNOTSUPP,
         FsError::Conflict(_) | FsError::UnitEnded(_) => Errno::CANCELED,

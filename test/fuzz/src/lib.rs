@@ -4,6 +4,10 @@
 #[path = "../../../disk/disk/tests/disk/images.rs"]
 pub mod images;
 
+/// Shared with the tests of `disk/fs`.
+#[path = "../../../disk/fs/tests/hostile/trees.rs"]
+pub mod trees;
+
 mod machine;
 
 pub use machine::machine;
@@ -34,6 +38,7 @@ pub fn write_seeds(target: &str) {
         "files_wire" => frames(),
         "images" => edits(),
         "archive" => archives(),
+        "trees" => items(),
         "vhost_ring" => machine::memories(),
         _ => panic!("no seeds for {target}"),
     };
@@ -433,6 +438,23 @@ fn edits() -> Vec<Vec<u8>> {
             let choice = index as u8;
             seeds.push([&[base, choice][..], &one].concat());
             seeds.push([&[base, choice | 0x40][..], &one, &other].concat());
+        }
+    }
+    seeds
+}
+
+/// No edit, and an edit of each field of the first items.
+fn items() -> Vec<Vec<u8>> {
+    let mut seeds = vec![Vec::new()];
+    for index in 0..20u16 {
+        for field in 0..12u8 {
+            let at = (8 * index % 104).to_le_bytes();
+            let op = 3 + 4 * (field % 8);
+            let value = u64::from(index) + 40;
+            let mut seed = index.to_le_bytes().to_vec();
+            seed.extend([field, at[0], at[1], op]);
+            seed.extend(value.to_le_bytes());
+            seeds.push(seed);
         }
     }
     seeds

@@ -242,7 +242,7 @@ async fn live(
         }
         let step = Step::choose(&mut random, &tree);
         let mut ways = vec![now.clone()];
-        ways.extend(step.between(&tree).map(Rc::new));
+        ways.extend(step.between(&tree).into_iter().map(Rc::new));
         let expected = step.apply(&mut tree);
         ways.push(Rc::new(tree.listing()));
         {

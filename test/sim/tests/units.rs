@@ -544,3 +544,69 @@ fn what_a_unit_changes_beside_the_inode_is_synced_with_the_file() {
         }
     });
 }
+
+/// What a unit has changed first is compared with what others commit, also when the unit changes it again behind them.
+#[test]
+fn a_second_change_does_not_hide_what_others_have_changed() {
+    with_fs(1 << 20, |_, fs| async move {
+        let file = make(&fs, b"file", b"").await;
+        let mode = |mode| SetAttr {
+            mode: Some(mode),
+            ..SetAttr::default()
+        };
+        let unit = fs.begin().unwrap();
+        unit.fs().set_attr(file, mode(0o600)).await.unwrap();
+        fs.set_attr(file, mode(0o640)).await.unwrap();
+        let owner = SetAttr {
+            uid: Some(5),
+            ..SetAttr::default()
+        };
+        unit.fs().set_attr(file, owner).await.unwrap();
+        assert!(is_conflict(unit).await);
+        let inode = fs.attr(file).await.unwrap().inode;
+        assert_eq!((inode.mode & 0o777, inode.uid), (0o640, 0));
+    });
+}
+
+/// A cold read of many runs beside the end of a unit that cuts the file off returns what the file had before the unit or behind
+/// it, and nothing of a file that gets the blocks then.
+#[test]
+fn a_read_beside_the_end_of_a_unit_is_not_torn() {
+    const RUNS: u64 = 32;
+    for wait in 0..20u64 {
+        with_fs(8 << 20, move |rt, fs| async move {
+            let file = make(&fs, b"file", b"").await;
+            for at in 0..RUNS {
+                fs.write(file, at * 8192, &[7; 4096]).await.unwrap();
+            }
+            fs.disk().flush().await.unwrap();
+            fs.disk().engine().drain().await.unwrap();
+            let unit = fs.begin().unwrap();
+            let cut = SetAttr {
+                size: Some(0),
+                ..SetAttr::default()
+            };
+            unit.fs().set_attr(file, cut).await.unwrap();
+            let own = fs.clone();
+            let reader = rt.spawn(async move { own.read(file, 0, 1 << 20).await });
+            rt.sleep(Nanos(wait * 10_000)).await;
+            if unit.commit().await.is_ok() {
+                let other = make(&fs, b"other", b"").await;
+                let data = vec![9; RUNS as usize * 4096];
+                fs.write(other, 0, &data).await.unwrap();
+            }
+            let (mut read, mut own) = (0, 0);
+            for piece in reader.await.unwrap() {
+                match piece {
+                    Piece::Data(data) => {
+                        read += data.len();
+                        own += data.iter().filter(|byte| **byte == 7).count() as u64;
+                    }
+                    Piece::Zero(count) => read += count,
+                }
+            }
+            let expected = if read == 0 { 0 } else { RUNS * 4096 };
+            assert_eq!(own, expected, "wait {wait}: {read} bytes");
+        });
+    }
+}

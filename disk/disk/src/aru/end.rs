@@ -46,7 +46,7 @@ impl Aru {
             self.refresh(true).await?;
             let replay = self.replay().await?;
             let tree = match &mut self.tree {
-                Some(edit) => Some(TreeChanges::run(&disk, edit).await?),
+                Some(edit) => Some(TreeChanges::run(&disk, self.frees, edit).await?),
                 None => None,
             };
             let mut cost = self.cost(replay.as_ref(), tree.as_ref());

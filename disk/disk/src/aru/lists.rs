@@ -76,6 +76,15 @@ impl Aru {
         Ok(())
     }
 
+    /// As [`Aru::delete_block`], for a block that must be on `list`.
+    ///
+    /// # Errors
+    /// Also when it is on another list.
+    pub async fn delete_block_of(&mut self, list: ListId, block: BlockId) -> Result<(), DiskError> {
+        records::on_list(&mut self.records(), block.0, list.0).await?;
+        self.delete_block(block).await
+    }
+
     /// Reads a block.
     ///
     /// # Errors

@@ -232,11 +232,12 @@ impl<P: Pages> Tree<'_, P> {
 
     /// Takes a page that no node uses.
     fn alloc(&mut self, header: &mut TreeHeader) -> Result<u64, TreeError> {
+        let free = header.free_count + (self.0.count() - header.used);
+        if free <= self.0.kept() {
+            return Err(Wait::Full.into());
+        }
         let page = header.free_head;
         if page == 0 {
-            if header.used == self.0.count() {
-                return Err(Wait::Full.into());
-            }
             header.used += 1;
             return Ok(header.used - 1);
         }

@@ -21,7 +21,7 @@ use tonearm_attach::Queues;
 use tonearm_base::Nanos;
 use tonearm_bucket::Writer;
 use tonearm_disk::{Ack, Disk, OpenOptions, Volume};
-use tonearm_fs::FsError;
+use tonearm_fs::{FsError, LeftOrphan};
 use tonearm_fuse::{FuseServer, Requests};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_requests::Recorder;
@@ -239,6 +239,14 @@ fn open_mount(
     let opening = files.clone();
     let fs = rt.block_on(async move { opening.get().await });
     let fs = fs.map_err(|error| no_room(error, path, disk))?;
+    for LeftOrphan { ino, why } in fs.orphans_left() {
+        let which = ino.map_or("files without a name".into(), |ino| {
+            format!("file {ino}, which has no name,")
+        });
+        report::note(format_args!(
+            "{which} cannot be deleted: {why}; the next opening tries again, and `tonearm check` reports what is damaged"
+        ));
+    }
     let (entrance, arrived) = inside.entrance(rt);
     let (requests, incoming) = Requests::new(move || entrance.notify());
     let point = Mountpoint {

@@ -40,6 +40,8 @@ pub enum Step {
     Own(u64, u32, u32),
     /// Sets an extended attribute.
     SetXattr(u64, Vec<u8>, Vec<u8>, SetXattr),
+    /// Sets so many extended attributes, one after the other: more than are removed in one unit with their file.
+    SetXattrs(u64, u8),
     /// Removes an extended attribute.
     RemoveXattr(u64, Vec<u8>),
     /// Sets a list of access control with these permissions, the default list or that of the file; or removes it.
@@ -120,6 +122,9 @@ impl Step {
                 let hows = [SetXattr::Any, SetXattr::Create, SetXattr::Replace];
                 let (byte, length) = (below(256), below(700));
                 let how = hows[below(3) as usize];
+                if name == NAMES[4] {
+                    return Self::SetXattrs(ino, 12 + byte as u8 % 16);
+                }
                 if name == NAMES[3] {
                     // Each fourth one is removed.
                     let permissions = (byte >= 64).then_some((byte as u32 * 3) & 0o777);
@@ -149,6 +154,7 @@ impl Step {
             | Self::Copy(_, (ino, _), _)
             | Self::Own(ino, ..)
             | Self::SetXattr(ino, ..)
+            | Self::SetXattrs(ino, _)
             | Self::RemoveXattr(ino, _)
             | Self::SetAcl(ino, ..) => vec![*ino],
             Self::Handle(_) | Self::Read(_) | Self::Sync(_) => Vec::new(),
@@ -230,6 +236,15 @@ impl Step {
             Self::SetXattr(ino, name, value, how) => {
                 fs.set_xattr(*ino, name, value, *how).await.map(|()| None)
             }
+            Self::SetXattrs(ino, count) => {
+                let mut made = Ok(());
+                for number in 0..*count {
+                    let (name, value) = many(number);
+                    let set = fs.set_xattr(*ino, &name, &value, SetXattr::Any).await;
+                    made = made.and(set);
+                }
+                made.map(|()| None)
+            }
             Self::RemoveXattr(ino, name) => fs.remove_xattr(*ino, name).await.map(|()| None),
             Self::SetAcl(ino, is_default, permissions) => {
                 let value = permissions.map(acl);
@@ -245,14 +260,22 @@ impl Step {
         }
     }
 
-    /// A state between that of before and that of behind it, for an operation of several units.
-    pub fn between(&self, tree: &Tree) -> Option<String> {
-        let Self::Allocate(ino, at, len, Allocate::Zero) = self else {
-            return None;
+    /// The states between that of before and that of behind it, for an operation of several units.
+    pub fn between(&self, tree: &Tree) -> Vec<String> {
+        let after = |step: Self| {
+            let mut tree = tree.clone();
+            let _ = step.apply(&mut tree);
+            tree.listing()
         };
-        let mut tree = tree.clone();
-        let _ = Self::Allocate(*ino, *at, *len, Allocate::Punch).apply(&mut tree);
-        Some(tree.listing())
+        match self {
+            Self::Allocate(ino, at, len, Allocate::Zero) => {
+                vec![after(Self::Allocate(*ino, *at, *len, Allocate::Punch))]
+            }
+            Self::SetXattrs(ino, count) => (1..*count)
+                .map(|some| after(Self::SetXattrs(*ino, some)))
+                .collect(),
+            _ => Vec::new(),
+        }
     }
 
     /// Changes the model. An error changes nothing.
@@ -381,6 +404,11 @@ impl Step {
                 file.xattrs.insert(name.clone(), value.clone());
                 Ok(())
             }
+            Self::SetXattrs(ino, count) => {
+                let file = tree.files.get_mut(ino).ok_or("NotFound")?;
+                file.xattrs.extend((0..*count).map(many));
+                Ok(())
+            }
             Self::RemoveXattr(ino, name) => {
                 let file = tree.files.get_mut(ino).ok_or("NotFound")?;
                 file.xattrs.remove(name).map(drop).ok_or("NoAttribute")
@@ -437,6 +465,11 @@ fn add(tree: &mut Tree, dir: u64, name: &[u8], node: Node, mode: u32) -> Result<
     tree.files.insert(ino, made);
     tree.next = ino + 1;
     Ok(())
+}
+
+/// One of many extended attributes.
+fn many(number: u8) -> (Vec<u8>, Vec<u8>) {
+    (vec![b'm', number + 1], vec![number; 300])
 }
 
 fn acl_name(is_default: bool) -> &'static [u8] {

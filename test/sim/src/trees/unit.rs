@@ -4,10 +4,10 @@ use super::{Listing, State, Step, Tree, dump};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tonearm_base::Lsn;
-use tonearm_fs::{Fs, FsError};
+use tonearm_fs::{Fs, FsError, Inode};
 
 /// Most operations of a unit.
 const STEPS: u32 = 9;
@@ -60,13 +60,14 @@ pub(super) async fn run(
         state.under_way = ways.clone();
         state.next = Some(tree.clone());
     }
-    let changed: BTreeSet<u64> = unit.changed().into_iter().collect();
-    files.retain(|ino| changed.contains(ino));
+    let before_it = inodes(fs, &files).await;
     let lsn = unit.commit().await.map_err(text)?;
-    if lsn == Lsn(0) {
-        // It has left everything as it was.
-        files.clear();
-    }
+    // A unit may leave a file as it was, its times too.
+    let behind_it = inodes(fs, &files).await;
+    files.retain(|ino| {
+        let is_same = outer.files.get(ino) == tree.files.get(ino);
+        !is_same || before_it[ino] != behind_it[ino]
+    });
     let is_durable = random.next_u32().is_multiple_of(2);
     if is_durable {
         let waited = fs.disk().wait_durable(lsn).await;
@@ -75,6 +76,16 @@ pub(super) async fn run(
     let mut state = state.borrow_mut();
     state.done(tree, ways, before, marks(), true);
     Ok(files)
+}
+
+/// The inodes of files, as they are committed.
+async fn inodes(fs: &Fs, files: &BTreeSet<u64>) -> BTreeMap<u64, Option<Inode>> {
+    let mut found = BTreeMap::new();
+    for ino in files {
+        let attr = fs.attr(*ino).await.ok();
+        found.insert(*ino, attr.map(|attr| attr.inode));
+    }
+    found
 }
 
 /// The listing without the number of the next file, which is that of the committed files.
