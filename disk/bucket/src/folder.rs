@@ -542,12 +542,13 @@ fn make_folders(
 fn device_of_mount(mount: &Path) -> Option<u64> {
     let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
     let lines = mounts.split(|byte| *byte == b'\n');
-    let device = lines.filter_map(|line| {
+    // The last one covers those before it.
+    let mut devices = lines.filter_map(|line| {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
         let (device, point) = (fields.get(2)?, fields.get(4)?);
         (unescaped(point) == mount.as_os_str().as_bytes()).then_some(*device)
     });
-    let device = std::str::from_utf8(device.last()?).ok()?;
+    let device = std::str::from_utf8(devices.next_back()?).ok()?;
     let (major, minor) = device.split_once(':')?;
     Some(rustix::fs::makedev(
         major.parse().ok()?,

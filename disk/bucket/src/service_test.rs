@@ -68,11 +68,10 @@ fn serve(
         }
     }
     let after = |begin: &str| {
-        let mut found = lines.iter().filter_map(|line| {
-            line.to_ascii_lowercase()
-                .starts_with(begin)
-                .then(|| line[begin.len()..].to_string())
-        });
+        let mut found = lines
+            .iter()
+            .filter(|line| line.to_ascii_lowercase().starts_with(begin))
+            .map(|line| line[begin.len()..].to_string());
         found.next().unwrap_or_default()
     };
     let length = after("content-length: ").parse().unwrap_or(0);

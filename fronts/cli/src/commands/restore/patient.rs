@@ -41,7 +41,7 @@ impl Reader {
             true => Duration::ZERO,
             false => LIMIT,
         };
-        Self::with(bucket, limit, std::thread::sleep, |text| report::note(text))
+        Self::with(bucket, limit, std::thread::sleep, report::note)
     }
 
     /// Runs requests, on this thread.
