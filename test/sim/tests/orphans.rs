@@ -1,0 +1,266 @@
+//! Files that are deleted in many units, and those that cannot be deleted; on full stores, too.
+
+#![allow(clippy::unwrap_used)]
+
+use tonearm_base::Nanos;
+use tonearm_disk::{TreePages, TreeStop};
+use tonearm_fs::{
+    Fs, FsError, Inode, Key, New, ROOT_INO, Rename, SetAttr, SetXattr, Tree as FsTree,
+};
+use tonearm_rt::Rt;
+use tonearm_sim::archives::{open_options, shape};
+use tonearm_sim::trees::{sound, time};
+use tonearm_sim::{Layout, Shape, StoreImage};
+
+const FILE: New = New {
+    mode: 0o100_644,
+    uid: 0,
+    gid: 0,
+    rdev: 0,
+};
+
+fn store(spare: u64) -> StoreImage {
+    let small = Shape {
+        blocks: 1,
+        ..shape(Layout::Overwrite, 32)
+    };
+    small.create_with_spare(spare)
+}
+
+/// Runs `test` with a file system in virtual time.
+fn with_fs<F>(spare: u64, test: impl FnOnce(Rt, Fs) -> F + 'static)
+where
+    F: Future<Output = ()> + 'static,
+{
+    store(spare).run(1, move |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        test(rt, fs).await;
+        sound(&disk).await.unwrap();
+    });
+}
+
+/// Changes the tree beside the file system, as a faulty program could.
+async fn craft(
+    fs: &Fs,
+    mut change: impl FnMut(&mut FsTree<'_, TreePages<'_>>) -> Option<()> + 'static,
+) {
+    let mut unit = fs.disk().begin();
+    unit.set_tree(Box::new(move |pages: &mut TreePages<'_>| {
+        change(&mut FsTree(pages)).ok_or(TreeStop::Refused)
+    }));
+    unit.end().await.unwrap();
+}
+
+/// A file has a bounded number of extended attributes, and of bytes of their names.
+#[test]
+fn a_file_has_a_bounded_number_of_attributes() {
+    with_fs(12 << 20, |_, fs| async move {
+        for (len, most) in [(8, 1024), (254, (1 << 16) / 255)] {
+            let ino = fs.make(ROOT_INO, &[b'a', len], FILE).await.unwrap().ino;
+            let name = |number: usize| format!("{number:0>width$}", width = usize::from(len));
+            for number in 0..most {
+                let name = name(number);
+                fs.set_xattr(ino, name.as_bytes(), b"", SetXattr::Any)
+                    .await
+                    .unwrap();
+            }
+            let last = name(most);
+            let more = fs.set_xattr(ino, last.as_bytes(), b"", SetXattr::Any);
+            assert!(matches!(more.await, Err(FsError::TooManyAttributes)));
+            // Those that there are can be changed, and removed for others.
+            let known = name(0);
+            fs.set_xattr(ino, known.as_bytes(), b"new", SetXattr::Any)
+                .await
+                .unwrap();
+            assert_eq!(fs.xattrs(ino).await.unwrap().len(), most);
+            fs.remove_xattr(ino, known.as_bytes()).await.unwrap();
+            fs.set_xattr(ino, last.as_bytes(), b"", SetXattr::Any)
+                .await
+                .unwrap();
+        }
+    });
+}
+
+/// An orphan that cannot be deleted keeps nobody from opening the file system. It is reported, and tried again by the next opening.
+#[test]
+fn an_orphan_that_cannot_be_deleted_is_left_and_tried_again() {
+    store(3 << 20).run(1, |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        let kept = fs.make(ROOT_INO, b"kept", FILE).await.unwrap().ino;
+        let good = fs.make_unnamed(ROOT_INO, FILE).await.unwrap().ino;
+        let orphan = |at| Key {
+            ino: 0,
+            kind: 6,
+            at,
+        };
+        let inode = |ino| Key {
+            ino,
+            kind: 1,
+            at: 0,
+        };
+        let file = |list, blocks| Inode {
+            mode: FILE.mode,
+            list,
+            blocks,
+            ..Inode::default()
+        };
+        // Without an inode, of a list that is not there, of blocks that are not there, with a note that is no size, and with
+        // the largest number.
+        craft(&fs, move |tree| {
+            let made = |ino, value: &[u8], note: &[u8], tree: &mut FsTree<'_, TreePages<'_>>| {
+                tree.put(inode(ino), value).ok()?;
+                tree.put(orphan(ino), note).ok()
+            };
+            tree.put(orphan(900), &[]).ok()?;
+            made(901, &file(77, 1).encode(), &[], tree)?;
+            made(902, &file(0, 1 << 39).encode(), &[], tree)?;
+            made(903, &file(0, 0).encode(), &[1, 2, 3], tree)?;
+            made(904, &[1; 104], &[], tree)?;
+            tree.put(orphan(u64::MAX), &[]).ok()
+        })
+        .await;
+        drop(fs);
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        let left: Vec<_> = fs.orphans_left().iter().map(|left| left.ino).collect();
+        let bad = [900, 901, 902, 903, 904, u64::MAX];
+        assert_eq!(left, bad.map(Some));
+        assert!(fs.attr(good).await.is_err(), "the good one is deleted");
+        fs.write(kept, 0, b"content").await.unwrap();
+        // With what was missing it is deleted.
+        craft(&fs, move |tree| {
+            tree.put(inode(901), &file(0, 0).encode()).ok()
+        })
+        .await;
+        drop(fs);
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        assert_eq!(fs.orphans_left().len(), bad.len() - 1);
+        fs.unlink(ROOT_INO, b"kept").await.unwrap();
+    });
+}
+
+/// Files that are open lose their names on a store without any space: that needs pages of the tree, which are kept for it.
+#[test]
+fn names_are_taken_away_on_a_full_store() {
+    with_fs(4 << 20, |rt, fs| async move {
+        let mut open = Vec::new();
+        for number in 0..300u32 {
+            let name = format!("open {number}").into_bytes();
+            let ino = fs.make(ROOT_INO, &name, FILE).await.unwrap().ino;
+            fs.open_handle(ino).unwrap();
+            open.push((name, ino));
+        }
+        let large = fs.make(ROOT_INO, b"large", FILE).await.unwrap().ino;
+        let mut at = 0;
+        for len in [64 << 10, 4096] {
+            while fs.write(large, at, &vec![1; len]).await.is_ok() {
+                at += len as u64;
+            }
+        }
+        // Until no item of any size has a place.
+        let mut number = 0;
+        for len in [900, 500, 200, 60, 20, 1] {
+            let mut misses = 0;
+            while misses < 20 {
+                let name = format!("x{number}").into_bytes();
+                number += 1;
+                let made = match fs.make(ROOT_INO, &name, FILE).await {
+                    Ok(made) => {
+                        let value = vec![7; len];
+                        fs.set_xattr(made.ino, b"a", &value, SetXattr::Any).await
+                    }
+                    Err(error) => Err(error),
+                };
+                if let Err(error) = made {
+                    assert!(error.is_full(), "{error}");
+                    misses += 1;
+                }
+            }
+        }
+        for (name, _) in &open {
+            fs.unlink(ROOT_INO, name).await.unwrap();
+        }
+        let set = SetAttr {
+            size: Some(5000),
+            ..SetAttr::default()
+        };
+        fs.set_attr(large, set).await.unwrap();
+        fs.remove_xattr(1 + 302, b"a").await.unwrap();
+        open.iter().for_each(|(_, ino)| fs.close_handle(*ino));
+        rt.sleep(Nanos::from_secs(1)).await;
+        fs.write(large, 0, &[2; 90_000]).await.unwrap();
+    });
+}
+
+/// Directories that are above each other: a rename does not search the root for ever, and `check` finds them.
+#[test]
+fn directories_in_a_circle_are_damage() {
+    store(3 << 20).run(1, |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        let directory = New {
+            mode: 0o040_755,
+            ..FILE
+        };
+        let a = fs.make(ROOT_INO, b"a", directory).await.unwrap().ino;
+        let b = fs.make(a, b"b", directory).await.unwrap().ino;
+        fs.make(ROOT_INO, b"c", directory).await.unwrap();
+        let mut inode = fs.attr(a).await.unwrap().inode;
+        inode.parent = b;
+        craft(&fs, move |tree| {
+            let key = Key {
+                ino: a,
+                kind: 1,
+                at: 0,
+            };
+            tree.put(key, &inode.encode()).ok()
+        })
+        .await;
+        let (from, to) = ((ROOT_INO, &b"c"[..]), (b, &b"c"[..]));
+        let moved = fs.rename(from, to, Rename::Replace).await.unwrap_err();
+        assert!(matches!(moved, FsError::Damaged(_)), "{moved}");
+        let problems = sound(&disk).await.unwrap_err();
+        let text = format!("directory {a} is not below the root");
+        assert!(problems.contains(&text), "{problems}");
+    });
+}
+
+/// Two files whose items name the same block: what frees it for one of them does not take it from the other.
+#[test]
+fn a_file_frees_no_block_of_another_one() {
+    store(3 << 20).run(1, |_, rt: Rt, image: StoreImage| async move {
+        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        let mut files = Vec::new();
+        for name in [b"a", b"b"] {
+            let ino = fs.make(ROOT_INO, name, FILE).await.unwrap().ino;
+            fs.write(ino, 0, &[name[0]; 8192]).await.unwrap();
+            files.push(ino);
+        }
+        let (a, b) = (files[0], files[1]);
+        craft(&fs, move |tree| {
+            let extent = |ino| Key {
+                ino,
+                kind: 5,
+                at: 0,
+            };
+            let of_b = tree.get(extent(b)).ok()??;
+            tree.put(extent(a), &of_b).ok()
+        })
+        .await;
+        let set = SetAttr {
+            size: Some(4096),
+            ..SetAttr::default()
+        };
+        let cut = fs.set_attr(a, set).await.unwrap_err();
+        assert!(matches!(cut, FsError::Damaged(_)), "{cut}");
+        let punched = fs.allocate(a, 0, 4096, tonearm_fs::Allocate::Punch).await;
+        assert!(matches!(punched, Err(FsError::Damaged(_))), "{punched:?}");
+        for piece in fs.read(b, 0, 8192).await.unwrap() {
+            assert!(matches!(&piece, tonearm_fs::Piece::Data(data) if data.iter().all(|byte| *byte == b'b')));
+        }
+        let problems = sound(&disk).await.unwrap_err();
+        assert!(problems.contains("are not those of its list"), "{problems}");
+    });
+}
