@@ -178,7 +178,7 @@ fn durable_change(stripe: Stripe, change: Change) {
         let array = after.open_given(given, UNIT, state, true, false).unwrap();
         let range = range.clone();
         after.rt.block_on(async move {
-            let changed = Vec::from([0..row_bytes]);
+            let changed = std::iter::once(0..row_bytes).collect();
             let zeroed = Vec::new();
             array
                 .recover(Interrupted { changed, zeroed })
