@@ -13,6 +13,7 @@ use crate::error::FsError;
 use crate::meta::{Meta, Naming, Number, Stop, damaged};
 use crate::orphans::{Deletion, LeftOrphan};
 use crate::overlay::{Changed, Edit};
+use crate::refusal::{record_refusal, refusal_or};
 use crate::step::Step;
 use crate::tree;
 use crate::unit::{UnitState, Units};
@@ -20,7 +21,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::Lsn;
-use tonearm_disk::{Changes, Disk, DiskError, TreePages, TreeStop};
+use tonearm_disk::{Changes, Disk, DiskError, TreePages};
 use tonearm_format::{Inode, ROOT_INO, TREE_OWNER_WORDS, Time};
 use tonearm_rt::{Permit, Rt, Semaphore};
 
@@ -438,11 +439,11 @@ impl Fs {
         let looked = self.state.disk.look_at_tree(|pages| {
             let (overlay, mut edit) = (unit.overlay.borrow(), Edit::default());
             let result = change(&mut Meta::over(pages, naming, &overlay, &mut edit));
-            settle(result, &mut failed).map(|result| found = Some((result, edit)))
+            record_refusal(result, &mut failed).map(|result| found = Some((result, edit)))
         });
         match looked.await {
             Err(DiskError::Refused) if failed.is_none() => Ok(None),
-            looked => told(looked, failed).map(|()| found),
+            looked => refusal_or(looked, failed).map(|()| found),
         }
     }
 
@@ -488,7 +489,7 @@ impl Fs {
             let mut own = own.borrow_mut();
             let (found, failed, changed) = &mut *own;
             *changed = meta.into_changed();
-            settle(value, failed).map(|value| *found = Some(value))
+            record_refusal(value, failed).map(|value| *found = Some(value))
         }));
         let ended = unit.end().await;
         let (found, failed, changed) = result.take();
@@ -496,7 +497,7 @@ impl Fs {
             Err(DiskError::Refused) if failed.is_none() => Ok(None),
             Err(DiskError::Conflict(_)) => Ok(None),
             ended => {
-                let lsn = told(ended, failed)?;
+                let lsn = refusal_or(ended, failed)?;
                 self.note(changed, lsn);
                 let found = found.expect("a change that was committed has a result");
                 Ok(Some((found, lsn)))
@@ -726,9 +727,9 @@ pub(crate) async fn look<T>(
     let (mut found, mut failed) = (None, None);
     let looked = disk.look_at_tree(|pages| {
         let result = look(&mut Meta::new(pages, naming));
-        settle(result, &mut failed).map(|result| found = Some(result))
+        record_refusal(result, &mut failed).map(|result| found = Some(result))
     });
-    told(looked.await, failed)?;
+    refusal_or(looked.await, failed)?;
     Ok(found.expect("a look that has ended has a result"))
 }
 
@@ -778,34 +779,13 @@ async fn make_root(disk: &Disk, now: Time) -> Result<(), FsError> {
             };
             Meta::new(pages, Naming::default()).put_inode(ROOT_INO, &root)
         })();
-        settle(made, &mut own.borrow_mut())
+        record_refusal(made, &mut own.borrow_mut())
     }));
     let ended = unit.end().await;
-    told(ended, failed.take()).map(|_| ())
+    refusal_or(ended, failed.take()).map(|_| ())
 }
 
 /// The error of an operation whose file has changed under it.
 fn again() -> FsError {
     DiskError::Conflict("the file has been changed".into()).into()
-}
-
-/// Keeps the reason of a refusal in `failed`.
-fn settle<T>(result: Result<T, Stop>, failed: &mut Option<FsError>) -> Result<T, TreeStop> {
-    *failed = None;
-    result.map_err(|stop| match stop {
-        Stop::Tree(stop) => stop,
-        Stop::Again => TreeStop::Refused,
-        Stop::Error(error) => {
-            *failed = Some(error);
-            TreeStop::Refused
-        }
-    })
-}
-
-/// The reason of a refusal in place of the refusal.
-fn told<T>(result: Result<T, DiskError>, failed: Option<FsError>) -> Result<T, FsError> {
-    match (result, failed) {
-        (Err(DiskError::Refused), Some(error)) => Err(error),
-        (result, _) => Ok(result?),
-    }
 }

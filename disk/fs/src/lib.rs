@@ -19,6 +19,7 @@ mod orphans;
 mod overlay;
 mod owners;
 mod paths;
+mod refusal;
 mod step;
 mod tree;
 mod unit;
