@@ -94,8 +94,8 @@ impl Disk {
         decode_list(words_at(&page, place.at), id)
     }
 
-    /// Creates the area, or enlarges it: by some zones ([`map::growth`]), else by a zone, else by the space that is left.
-    /// This is a commit of its own.
+    /// Creates the area, or enlarges it: to twice its size if the store has much free space, else by a zone, else by
+    /// the space that is left. This is a commit of its own.
     ///
     /// # Errors
     /// When the store is full.
@@ -133,11 +133,13 @@ impl Disk {
 
 /// Size in blocks to which an area of `have` blocks grows in a store with `free` free blocks; `None` if it cannot grow.
 fn next_size(have: u64, free: u64, zone: u64) -> Option<u64> {
-    for more in [map::growth(have, free, PLENTY), 0] {
-        let size = (have + more.max(1)).next_multiple_of(zone);
-        if size - have <= free {
-            return Some(size);
-        }
+    let double = (have * 2).max(1).next_multiple_of(zone);
+    let more = (have + 1).next_multiple_of(zone);
+    if double - have <= free / PLENTY {
+        return Some(double);
+    }
+    if more - have <= free {
+        return Some(more);
     }
     let begun = have % zone;
     (begun + free >= ZONE_MIN && free > 0).then_some(have + free)

@@ -284,7 +284,7 @@ fn an_archive_whose_disk_is_away_is_waited_for() {
     assert_eq!(serving.end("-INT").code, Some(0));
     std::fs::rename(bench.path("x"), bench.path("y")).expect("moved");
     std::fs::create_dir(bench.path("x")).expect("made");
-    let serving = bench.serve(&["a", "--archive", &url, "--archive-interval", "10ms"]);
+    let serving = bench.serve(&["a", "--archive", &url, "--archive-interval", "1s"]);
     let status = || bench.json(&["archive", "status", "a", "--json"]);
     while status()["state"] == "starting" {}
     assert_eq!(status()["state"], "waiting");

@@ -271,8 +271,6 @@ fn what_cannot_be_restored_alone_is_told() {
         bench.fails(&["restore", &from, "n", "--only", name, "--to-lsn", &at])
     };
     for (name, text) in [
-        ("data", "data is a directory; name a file"),
-        ("/", "/ is a directory; name a file"),
         (
             "data/link",
             "data/link is a symbolic link, which is not followed; name the file that it leads to (app.db)",
@@ -309,6 +307,15 @@ fn what_cannot_be_restored_alone_is_told() {
         "there is no volume or file data/app.db; there is main",
     );
     assert_eq!(bench.files(), ["live", "s.tn"]);
+
+    // A directory is restored with all that it holds, but for devices, FIFOs and sockets.
+    let at = after.to_string();
+    bench.ok(&["restore", &from, "n", "--only", "data", "--to-lsn", &at]);
+    let file = std::fs::read(bench.path("n/app.db")).expect("a file");
+    assert_eq!(file, b"one");
+    let link = std::fs::read_link(bench.path("n/link")).expect("a link");
+    assert_eq!(link.as_os_str(), "app.db");
+    assert!(!bench.path("n/pipe").exists());
 }
 
 /// A database in WAL mode is not whole without its log.
