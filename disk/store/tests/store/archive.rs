@@ -238,8 +238,8 @@ fn a_bucket_that_is_away_stops_neither_commits_nor_the_close() {
     let last = add(&store, 2);
     let began = Instant::now();
     let error = store.close().unwrap_err().to_string();
-    assert!(error.contains("it is away"), "{error}");
-    assert!(began.elapsed() < Duration::from_secs(20));
+    assert!(error.contains("within 30 s"), "{error}");
+    assert!(began.elapsed() < Duration::from_secs(45));
     assert_eq!(restorable(&real), first);
     assert!(is_clean(&place.path), "it is closed in order all the same");
     // The next opening archives what is missing.
