@@ -678,7 +678,8 @@ fn a_file_that_is_opened_during_its_deletion_stays() {
             },
         );
     }
-    assert!(opened.get() > 2, "{}", opened.get());
+    // Deletions use the end of the log that is kept for them, so few of them wait.
+    assert!(opened.get() > 0, "{}", opened.get());
 }
 
 /// An access control list and the permissions of the mode change in one commit, and a new file has the list of its directory in
