@@ -114,8 +114,13 @@ fn objects_in_the_wrong_place_are_told_and_never_restored() {
     let count = chain.len();
     let state = last.to_string();
     let refused = |text: &str, name: &str| {
-        let exact = bench.fails(&["restore", &from, "n.tn", "--to-lsn", &state]);
-        contains(&exact, "cannot be restored; commits that can be restored: ");
+        let exact = bench.run(&["restore", &from, "n.tn", "--to-lsn", &state]);
+        assert_eq!(exact.code, Some(1), "{exact:?}");
+        contains(&exact.err, &format!("object {name} of the chain {text}"));
+        contains(
+            &exact.err,
+            "cannot be restored; commits that can be restored: ",
+        );
         let latest = bench.run(&["restore", &from, "n.tn", "--dry-run"]);
         assert_eq!(latest.code, Some(1), "an older state: {latest:?}");
         contains(&latest.err, &format!("object {name} of the chain {text}"));
