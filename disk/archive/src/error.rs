@@ -201,7 +201,8 @@ pub enum ArchiveError {
     },
 }
 
-fn advice(error: &FormatError) -> &'static str {
+/// What to do about an object that cannot be used.
+pub(crate) fn advice(error: &FormatError) -> &'static str {
     match error {
         FormatError::Version { .. } => "use a newer tonearm",
         _ => "put an undamaged copy of it back, or restore to a commit before it",

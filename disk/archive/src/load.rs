@@ -10,7 +10,7 @@ use crate::catalog::Catalog;
 use crate::chain::{
     self, CHAIN, HEADS, Head, MARKS, MERGED, READS, is_mark, link_name, merged_numbers, object_name,
 };
-use crate::error::ArchiveError;
+use crate::error::{ArchiveError, advice};
 use std::collections::BTreeSet;
 use tonearm_format::{ArchiveHeader, ArchiveKind, FormatError};
 
@@ -26,6 +26,9 @@ pub struct Unread {
 impl std::fmt::Display for Unread {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match &self.error {
+            Some(error @ FormatError::Version { .. }) => {
+                write!(f, "object {}: {error}; {}", self.name, advice(error))
+            }
             Some(error) => write!(f, "object {}: {error}", self.name),
             None => write!(
                 f,

@@ -33,8 +33,6 @@ mod inflight;
 mod ring;
 mod session;
 mod shape;
-#[cfg(feature = "testing")]
-pub mod testing;
 
 pub use chain::Malformed;
 pub use devices::{Ask, AskEngine, Devices};

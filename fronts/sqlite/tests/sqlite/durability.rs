@@ -50,11 +50,11 @@ fn a_kept_statement_waits_each_time() {
     let db = ready(&store, "app.db");
     for n in 0..5 {
         db.execute("INSERT INTO t VALUES(?)", [n]).unwrap();
-        let mut wait = db.prepare_cached("PRAGMA tonearm_wait = durable").unwrap();
+        let mut wait = db.prepare("PRAGMA tonearm_wait = durable").unwrap();
         let durable: String = wait.query_row([], |row| row.get(0)).unwrap();
         let (all, now) = store.files.effects();
         assert_eq!((durable, now), (all.to_string(), all), "round {n}");
-        let mut lsn = db.prepare_cached("PRAGMA tonearm_lsn").unwrap();
+        let mut lsn = db.prepare("PRAGMA tonearm_lsn").unwrap();
         let lsn: String = lsn.query_row([], |row| row.get(0)).unwrap();
         assert_eq!(lsn, all.to_string(), "round {n}");
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, bail};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
-use tonearm_vhost::testing::{Guest, Kind as Request};
+use tonearm_vhost_driver::{Guest, Kind as Request};
 
 /// Name on the command line.
 pub const NAME: &str = "vhost-user";

@@ -267,14 +267,18 @@ fn damage_of_an_archive_is_told() {
         "has format version 9, this program reads versions up to 1; use a newer tonearm",
     );
 
-    // What lies before a hole can be restored, and the hole is told.
+    // What lies before a hole can be restored, and the hole is reported. An older state than the latest is not taken without a word.
     std::fs::remove_file(&before).expect("removed");
     let history = bench.run(&["history", &from]);
     assert_eq!(history.code, Some(3), "{history:?}");
     contains(&history.err, "of the chain is missing");
     let verified = bench.run(&["archive", "verify", &from]);
     assert_eq!(verified.code, Some(3), "{verified:?}");
-    bench.ok(&["restore", &from, "new.tn"]);
+    let refused = bench.run(&["restore", &from, "new.tn"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let (_, advice) = refused.err.split_once("--to-lsn ").expect("advice");
+    let lsn = advice.split(';').next().expect("a number");
+    bench.ok(&["restore", &from, "new.tn", "--to-lsn", lsn]);
 }
 
 #[test]

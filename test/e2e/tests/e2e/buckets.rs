@@ -1,6 +1,8 @@
 //! Archives in a bucket of a real S3 server.
 
 use crate::archives::{archived, insert, lose, rows};
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tonearm_tests::s3::S3;
 use tonearm_tests::sqlite::sql;
@@ -123,8 +125,15 @@ fn a_bucket_that_cannot_be_used_is_told() {
         "access is denied: check the credentials",
     );
     s3.kill();
-    contains(
-        &bench.fails(&["history", &s3.url("app")]),
-        "it does not answer",
-    );
+    // A reader tries again for 15 minutes.
+    let mut reader = bench.command(&["history", &s3.url("app")]);
+    let mut reader = reader.stderr(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(reader.stderr.as_mut().expect("piped"))
+        .read_line(&mut line)
+        .expect("text");
+    contains(&line, "it does not answer");
+    contains(&line, "trying again for up to 15 minutes");
+    reader.kill().expect("killed");
+    reader.wait().expect("an end");
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tonearm_tests::nbd::{CMD_FLUSH, Client, FLAG_FUA, request};
 use tonearm_tests::{Bench, Ran, contains, noise, wait_until};
 use tonearm_trace::{Arrival, Format, Op, Reader, Record};
-use tonearm_vhost::testing::{Guest, Kind};
+use tonearm_vhost_driver::{Guest, Kind};
 
 /// A recording under way.
 struct Recording {

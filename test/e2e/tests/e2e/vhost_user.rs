@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 use tonearm_tests::{Bench, Server, noise, wait_until};
-use tonearm_vhost::testing::{DEPTH, Guest, INDIRECT, Kind, NEXT, SIZE, WRITE};
+use tonearm_vhost_driver::{DEPTH, Guest, INDIRECT, Kind, NEXT, SIZE, WRITE};
 
 /// Bit of the feature that the guest sends flushes.
 const FLUSH: u64 = 1 << 9;

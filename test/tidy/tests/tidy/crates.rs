@@ -79,6 +79,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         ],
     ),
     ("test/command-rig", &[]),
+    ("test/vhost-driver", &[]),
     ("test/world", &["base", "rt", "device"]),
     ("lab/trace", &["base"]),
     ("lab/workload", &["base", "trace"]),
@@ -131,6 +132,7 @@ const OWN_LINTS: &[&str] = &[
     "fronts/cli",
     "lab/calibrate",
     "test/command-rig",
+    "test/vhost-driver",
 ];
 
 /// The manifest of each crate, by the crate's folder.

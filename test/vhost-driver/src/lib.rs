@@ -1,4 +1,4 @@
-//! The other side, for tests and benchmarks: the part of a virtual machine monitor and of a guest's driver that a disk needs.
+//! A driver of vhost-user devices, for tests and benchmarks: the part of a virtual machine monitor and of a guest's driver that a disk needs.
 //!
 //! Each request has three descriptors, a header, data and a status, at a fixed place of the guest's memory.
 
