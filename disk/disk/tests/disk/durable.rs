@@ -331,7 +331,7 @@ fn state_after(
 }
 
 /// How many blocks of each volume are other ones than in each of `states`, where it has another length, or is missing.
-fn told(found: &State, states: &[State]) -> String {
+fn differences(found: &State, states: &[State]) -> String {
     let other = |name: &String, bytes: &[u8], state: &State| {
         let known = state
             .get(name)
@@ -377,7 +377,7 @@ fn cut_everywhere(
             });
             let known = states.iter().position(|state| *state == found);
             let step = format!("{case}, step {step} of {}, image {seed}", crashes.len());
-            let known = known.unwrap_or_else(|| panic!("{step}: {}", told(&found, states)));
+            let known = known.unwrap_or_else(|| panic!("{step}: {}", differences(&found, states)));
             met[known] += 1;
         }
     }
@@ -386,7 +386,7 @@ fn cut_everywhere(
 
 /// A write, trim or zeroing of a volume is one commit, however many records and tracks of the log it takes.
 #[test]
-fn a_change_of_a_volume_is_there_as_a_whole_or_not_at_all_after_a_cut_at_any_moment() {
+fn a_cut_during_a_change_leaves_all_of_it_or_nothing() {
     let mut met = [0; 2];
     for image in filled() {
         for change in CHANGES {
@@ -412,7 +412,7 @@ fn a_change_of_a_volume_is_there_as_a_whole_or_not_at_all_after_a_cut_at_any_mom
 }
 
 #[test]
-fn each_call_is_there_as_a_whole_or_not_at_all_after_a_cut_at_any_moment() {
+fn a_cut_during_a_call_leaves_all_of_it_or_nothing() {
     for image in filled() {
         for call in CALLS {
             let options = || call.options();
