@@ -214,26 +214,21 @@ impl Disk {
     /// # Errors
     /// When the store is full.
     async fn grow_tree(&self) -> Result<(), DiskError> {
-        let block_size = u64::from(self.block_size());
-        let (have, free) = (self.tree_blocks(), self.free_bytes() / block_size);
-        let more = map::growth(have, free, PLENTY);
-        let more = more.max(GROWTH_PAGES).min(free);
-        if more == 0 {
-            return Err(DiskError::StoreFull {
-                free_bytes: self.free_bytes(),
-                needed_bytes: block_size,
-            });
-        }
+        let size = |have, free| {
+            let more = map::growth(have, free, PLENTY).max(GROWTH_PAGES);
+            (free > 0).then_some(have + more.min(free))
+        };
         let known = self.tree().volume.borrow().clone();
-        let grown = self.grow_own(known, table::TREE, VolumeKind::Tree, have + more);
+        let grown = self.grow_own(known, table::TREE, VolumeKind::Tree, size);
         let grown = grown.await?;
         *self.tree().volume.borrow_mut() = Some(grown);
         Ok(())
     }
 
-    /// Makes one of the disk's own volumes, or enlarges it to `blocks`. This is a commit of its own. One volume grows at a time:
-    /// the sizes that two callers want differ, because the growth of one takes the space that the other counts on, and the
-    /// smaller size would cut off what units have put behind it.
+    /// Makes one of the disk's own volumes, or enlarges it to the number of blocks that `size` makes of those that it has and
+    /// those that are free; `None` when that is too few. This is a commit of its own. One volume grows at a time: while one grows,
+    /// what it takes is neither the volume's nor free, so that another caller would want a smaller size, which cuts off what units
+    /// have put behind it, or find a store full that is not.
     ///
     /// # Errors
     /// When the store is full or has failed.
@@ -242,34 +237,50 @@ impl Disk {
         known: Option<SharedVolume>,
         name: &str,
         kind: VolumeKind,
-        blocks: u64,
+        size: impl Fn(u64, u64) -> Option<u64>,
     ) -> Result<SharedVolume, DiskError> {
-        let want = blocks * u64::from(self.block_size());
+        let block_size = u64::from(self.block_size());
+        let blocks_of = |volume: &SharedVolume| volume.borrow().entry.size_bytes / block_size;
+        let have = known.as_ref().map_or(0, blocks_of);
         let _turn = self.growth().acquire(1).await;
-        let there = self.table().of_kind(kind);
-        if let Some(there) = there.filter(|there| there.borrow().entry.size_bytes >= want) {
-            return Ok(there);
-        }
-        let mut unit = self.begin();
-        let volume = match known {
-            Some(known) => Volume::new(self.engine(), self.pool(), known),
-            None => {
-                let superblock = self.engine().superblock();
-                let (store, made) = (superblock.store, superblock.created_unix_s);
-                unit.create(name, kind, store, made)?
-            }
+        let larger = || {
+            let there = self.table().of_kind(kind);
+            there.filter(|there| blocks_of(there) > have)
         };
-        let (before, block_size) = (volume.size_bytes(), u64::from(self.block_size()));
-        unit.resize(&volume, blocks * block_size).await?;
-        match unit.end().await {
-            // Another unit has made or enlarged it meanwhile.
-            Err(DiskError::Conflict(_) | DiskError::VolumeExists(_)) => {}
-            result => {
-                result?;
+        let mut free = self.free_bytes() / block_size;
+        let mut error = DiskError::StoreFull {
+            free_bytes: free * block_size,
+            needed_bytes: block_size,
+        };
+        loop {
+            if let Some(there) = larger() {
+                return Ok(there);
+            }
+            let Some(blocks) = size(have, free) else {
+                return Err(error);
+            };
+            let mut unit = self.begin();
+            let volume = match &known {
+                Some(known) => Volume::new(self.engine(), self.pool(), known.clone()),
+                None => {
+                    let superblock = self.engine().superblock();
+                    let (store, made) = (superblock.store, superblock.created_unix_s);
+                    unit.create(name, kind, store, made)?
+                }
+            };
+            let grown = match unit.resize(&volume, blocks * block_size).await {
+                Ok(()) => unit.end().await.map(drop),
+                Err(error) => Err(error),
+            };
+            match grown {
+                Ok(()) => {}
+                // Less may be left by now, or in too many pieces.
+                Err(full) if full.is_full() => {
+                    free = (blocks - have).min(free) / 2;
+                    error = full;
+                }
+                Err(error) => return Err(error),
             }
         }
-        let there = self.table().of_kind(kind);
-        let there = there.filter(|volume| volume.borrow().entry.size_bytes > before);
-        there.ok_or_else(|| DiskError::Conflict(format!("{name} has not grown")))
     }
 }

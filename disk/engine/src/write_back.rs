@@ -272,15 +272,27 @@ impl WriteBack {
             false => Order::These(&sample),
         };
         let begun = shared.rt.now();
-        let round = bring_home(
-            &*shared.home,
-            &shared.pinned,
-            &shared.trail,
-            durable,
-            order,
-            blocks_max,
-            |block| busy.contains(block),
-        );
+        let bring = |order, blocks_max| {
+            let is_busy = |block| busy.contains(block);
+            let (pinned, trail) = (&shared.pinned, &shared.trail);
+            bring_home(
+                &*shared.home,
+                pinned,
+                trail,
+                durable,
+                order,
+                blocks_max,
+                is_busy,
+            )
+        };
+        let round = async {
+            if self.schedule.borrow().no_space {
+                // Zeroes make space below. A block for which there is none would end the round before all of them are at home.
+                bring(Order::These(&[]), 0).await?;
+                shared.trail.advance();
+            }
+            bring(order, blocks_max).await
+        };
         match round.await {
             Ok(None) => self.wait_for_ready(durable).await,
             Ok(Some(done)) => {

@@ -94,27 +94,16 @@ impl Disk {
         decode_list(words_at(&page, place.at), id)
     }
 
-    /// Creates the area, or enlarges it: to twice its size if the store has much free space, else by a zone, else by
-    /// the space that is left. This is a commit of its own.
+    /// Creates the area, or enlarges it ([`next_size`]). This is a commit of its own.
     ///
     /// # Errors
     /// When the store is full.
     pub(crate) async fn grow_area(&self) -> Result<(), DiskError> {
-        let block_size = u64::from(self.block_size());
-        let have = self.area_blocks();
-        let blocks = next_size(
-            have,
-            self.free_bytes() / block_size,
-            self.list_state().zones.blocks(),
-        );
-        let blocks = blocks.ok_or_else(|| DiskError::StoreFull {
-            free_bytes: self.free_bytes(),
-            needed_bytes: ZONE_MIN * block_size,
-        })?;
+        let zone = self.list_state().zones.blocks();
+        let size = |have, free| next_size(have, free, zone);
         let known = self.list_state().area.borrow().clone();
-        let area = self
-            .grow_own(known, table::LISTS, VolumeKind::Lists, blocks)
-            .await?;
+        let area = self.grow_own(known, table::LISTS, VolumeKind::Lists, size);
+        let area = area.await?;
         *self.list_state().area.borrow_mut() = Some(area);
         Ok(())
     }
@@ -131,16 +120,34 @@ impl Disk {
     }
 }
 
-/// Size in blocks to which an area of `have` blocks grows in a store with `free` free blocks; `None` if it cannot grow.
+/// Size in blocks to which an area of `have` blocks grows in a store with `free` free blocks: by whole zones ([`map::growth`]),
+/// else by a zone, else by the space that is left. `None` if it cannot grow.
 fn next_size(have: u64, free: u64, zone: u64) -> Option<u64> {
-    let double = (have * 2).max(1).next_multiple_of(zone);
-    let more = (have + 1).next_multiple_of(zone);
-    if double - have <= free / PLENTY {
-        return Some(double);
-    }
-    if more - have <= free {
-        return Some(more);
+    for more in [map::growth(have, free, PLENTY), 0] {
+        let size = (have + more.max(1)).next_multiple_of(zone);
+        if size - have <= free {
+            return Some(size);
+        }
     }
     let begun = have % zone;
     (begun + free >= ZONE_MIN && free > 0).then_some(have + free)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::next_size;
+
+    /// Each growth is a commit that callers wait for, and an extent if something else has grown meanwhile.
+    #[test]
+    fn an_area_grows_in_proportion_until_the_store_is_full() {
+        for size in [1000u64, 1 << 16, 1 << 21, 1 << 31] {
+            let (mut have, mut growths) = (0, 0);
+            while let Some(larger) = next_size(have, size - have, 258) {
+                assert!(larger > have && larger <= size, "{have} to {larger}");
+                (have, growths) = (larger, growths + 1);
+            }
+            assert!(size - have < 3, "{} of {size} are left", size - have);
+            assert!(growths <= 100, "{growths} growths to {size}");
+        }
+    }
 }

@@ -101,7 +101,12 @@ impl Disk {
                     (at, probes) = (at + 1, probes - 1);
                 }
             }
-            match self.grow_area().await {
+            // Others may have enlarged the area since the search began.
+            let grown = match self.area_blocks() > have {
+                true => Ok(()),
+                false => self.grow_area().await,
+            };
+            match grown {
                 Ok(()) => {
                     let mut space = self.list_state().space.borrow_mut();
                     *space.full(blocks).1 = have / zones.blocks();

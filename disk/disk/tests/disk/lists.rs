@@ -2,8 +2,11 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, begun, bytes, cuts, on_disk, store, with};
+use crate::common::{BLOCK, begun, bytes, cuts, on_disk, store, with, with_rt};
+use tonearm_base::Nanos;
 use tonearm_disk::{BlockId, Disk, DiskError, ErrorKind, ListId, OpenOptions};
+use tonearm_rt::Rt;
+use tonearm_world::SimOptions;
 
 const B: u64 = BLOCK as u64;
 
@@ -230,6 +233,31 @@ fn the_area_grows_to_the_last_block_of_the_store() {
     with(&image, OpenOptions::default(), async |disk| {
         assert_eq!(sound(&disk).await, (1, 900));
     });
+}
+
+/// Makes blocks until the store is full, which it still is a second later.
+async fn fill(rt: Rt, disk: Disk) {
+    let list = disk.new_list().await.unwrap();
+    while disk.new_block(list, None).await.is_ok() {}
+    rt.sleep(Nanos::from_secs(1)).await;
+    assert!(disk.new_block(list, None).await.is_err(), "it was not full");
+}
+
+/// While the growth of the area for one program is under way, its space is neither the area's nor free. The others wait for it.
+#[test]
+fn nobody_is_refused_while_the_area_grows() {
+    for spare in 0..8 {
+        let image = store((4 << 20) + spare * 100 * B);
+        let (options, sim) = (OpenOptions::default(), SimOptions::default());
+        with_rt(&image, options, sim, async |rt, disk| {
+            let clients: Vec<_> = (0..64)
+                .map(|_| rt.spawn(fill(rt.clone(), disk.clone())))
+                .collect();
+            for client in clients {
+                client.await;
+            }
+        });
+    }
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{HOME, Open, bytes, commit, run, slow, store, trims, writes, zeroes};
+use crate::common::{BLOCK, HOME, Open, bytes, commit, run, slow, store, trims, writes, zeroes};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::Poll;
@@ -129,6 +129,46 @@ fn what_a_failed_round_has_left_goes_home_with_the_next_one() {
             },
         );
     }
+}
+
+/// There is space below for what has some, and none for a new block. A range that is freed goes home meanwhile, so that it makes
+/// space, and the log does not keep it.
+#[test]
+fn what_is_freed_goes_home_while_blocks_wait_for_space() {
+    let ((), world) = run(
+        &store(HomeParams::Overwrite),
+        OpenOptions::default(),
+        async |open: Open| {
+            let Open { world, rt, engine } = open;
+            commit(&engine, vec![writes(100, 1, 1)]).await.unwrap();
+            engine.drain().await.unwrap();
+            world.set_fault(|request| {
+                let is_new = request.op == Op::Write && request.data.len() == 3 * BLOCK;
+                (is_new && request.device.0 == HOME).then_some(IoError::ENOSPC)
+            });
+            commit(&engine, vec![writes(0, 3, 2)]).await.unwrap();
+            let own = engine.clone();
+            let drain = rt.spawn(async move { own.drain().await.map(drop) });
+            while !engine.stats().waiting_for_space {
+                rt.sleep(Nanos::from_millis(1)).await;
+            }
+            let lsn = commit(&engine, vec![trims(100, 1)]).await.unwrap();
+            engine.wait_durable(lsn).await.unwrap();
+            rt.sleep(Nanos::from_secs(2)).await;
+            let stats = engine.stats();
+            assert!(stats.waiting_for_space);
+            assert_eq!(stats.pending_ranges, 0);
+            // The blocks follow when there is space.
+            world.clear_fault();
+            drain.await.unwrap();
+            engine.close().await.unwrap();
+        },
+    );
+    let options = OpenOptions::default();
+    run(&world.images(), options, async |open: Open| {
+        assert_eq!(bytes(&open.engine, 0, 3).await.unwrap(), [2; 3]);
+        assert_eq!(bytes(&open.engine, 100, 1).await.unwrap(), [0]);
+    });
 }
 
 /// A caller that waits for everything to be at home, or for a checkpoint, gives up. What is committed later stays in the log for its
