@@ -104,7 +104,10 @@ fn creating_opens_do_not_open_files_of_others() {
         command.args(["-c", text, "1.5"]);
         command
     };
-    let makes = python(MAKES).stderr(Stdio::piped()).spawn().expect("it runs");
+    let makes = python(MAKES)
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("it runs");
     let opens = python(OPENS).output().expect("it runs");
     let made = makes.wait_with_output().expect("it runs");
     assert!(made.status.success(), "{made:?}");
