@@ -28,8 +28,8 @@ stage build run_make build
 stage tidy run_make tidy
 stage unit run_make unit
 stage experiments run_make lab-check
-# A sixteenth of the planted faults. The number of commits chooses which, so that each commit tests another part.
-stage "planted faults" scripts/mutants.sh --quick --share auto/16
+# A twentieth of the planted faults. The number of commits chooses which, so that each commit tests another part.
+stage "planted faults" scripts/mutants.sh --quick --share auto/20
 stage "power cuts" run_make crash SECONDS="$crash_seconds"
 stage fuzz run_make fuzz SECONDS="$seconds"
 stage "end to end" run_make e2e

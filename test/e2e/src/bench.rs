@@ -179,9 +179,14 @@ pub fn binary() -> &'static Path {
         let mut build = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
         build
             .args(["build", "--quiet", "-p", "tonearm", "-p", "tonearm-sqlite"])
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            // Cargo sets it for tests. The build of `ring` depends on it, so it would be built again each time.
-            .env_remove("CARGO_MANIFEST_DIR");
+            .current_dir(env!("CARGO_MANIFEST_DIR"));
+        // Cargo sets them for tests. The build of `ring` depends on them, so it, and all that uses it, would be built again.
+        for (name, _) in std::env::vars_os() {
+            let name = name.to_string_lossy();
+            if name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_") {
+                build.env_remove(&*name);
+            }
+        }
         if folder.ends_with("release") {
             build.arg("--release");
         }

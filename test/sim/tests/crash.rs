@@ -101,7 +101,6 @@ fn transactions_of_sqlite_are_whole_and_in_order() {
     assert!(total.crash_points > 4000, "{} cuts", total.crash_points);
 }
 
-/// Runs long enough for the cleaner, with blocks that are overwritten in place beside it.
 /// The archive restores what the store had, has nothing that a cut takes back, and is continued behind each cut.
 #[test]
 fn archives_have_what_stores_had_and_are_continued() {
@@ -121,10 +120,11 @@ fn archives_have_what_stores_had_and_are_continued() {
     );
 }
 
+/// Runs long enough for the cleaner, with blocks that are overwritten in place beside it. Few seeds carry a note: 208 does.
 #[test]
 fn long_runs_in_which_the_cleaner_works_lose_nothing() {
     let mut total = Outcome::default();
-    for seed in [22, 24] {
+    for seed in [24, 208] {
         let long = Campaign {
             size: Size {
                 layout: Some(Layout::Hylog),
@@ -136,7 +136,7 @@ fn long_runs_in_which_the_cleaner_works_lose_nothing() {
         };
         total.add(&run_seed(&long).unwrap_or_else(|failure| panic!("{failure}")));
     }
-    for met in [Met::Overwrite, Met::Heated, Met::Cleaned] {
+    for met in [Met::Overwrite, Met::Heated, Met::Cleaned, Met::CarriedNote] {
         assert!(total.met.of(met) > 0, "{met:?} never happened");
     }
 }

@@ -406,6 +406,97 @@ fn units_hold_a_part_of_the_memory_and_stall_nobody() {
     });
 }
 
+/// True when `unit` has ended without effect.
+async fn has_ended(unit: &Unit) -> bool {
+    let looked = unit.fs().look_up(ROOT_INO, b"none").await;
+    matches!(looked, Err(FsError::UnitEnded(_)))
+}
+
+/// Writes `file` on from block `at` until the store is full. The end, in blocks, and the numbers of those of `units` that have ended,
+/// each behind the block at which it did.
+async fn fill(fs: &Fs, file: u64, mut at: u64, units: &[Unit]) -> (u64, Vec<(u64, usize)>) {
+    let mut ended: Vec<(u64, usize)> = Vec::new();
+    loop {
+        let written = fs.write(file, at * 4096, &[3; 4096]).await;
+        for (number, unit) in units.iter().enumerate() {
+            let is_known = ended.iter().any(|(_, known)| *known == number);
+            if !is_known && has_ended(unit).await {
+                ended.push((at, number));
+            }
+        }
+        match written {
+            Ok(_) => at += 1,
+            Err(error) => {
+                assert!(error.is_full(), "{error}");
+                return (at, ended);
+            }
+        }
+    }
+}
+
+/// Whoever needs the last space gets what open units hold, the oldest one first. One that has changed nothing goes on.
+#[test]
+fn the_oldest_unit_ends_when_space_is_short() {
+    with_fs(8 << 20, |_, fs| async move {
+        let file = make(&fs, b"file", b"").await;
+        let units: Vec<Unit> = (0..4).map(|_| fs.begin().unwrap()).collect();
+        // The first one only reads.
+        assert!(units[0].fs().look_up(ROOT_INO, b"file").await.is_ok());
+        for unit in &units[1..] {
+            let made = unit.fs().make(ROOT_INO, b"own", FILE).await.unwrap();
+            let written = unit.fs().write(made.ino, 0, &[7; 64 << 10]).await;
+            written.unwrap();
+            // What is freed now waits for this unit, and for those that have changed something before.
+            make(&fs, b"freed", &[5; 64 << 10]).await;
+            fs.unlink(ROOT_INO, b"freed").await.unwrap();
+        }
+        let (end, ended) = fill(&fs, file, 0, &units).await;
+        let numbers: Vec<usize> = ended.iter().map(|(_, number)| *number).collect();
+        assert_eq!(numbers, [1, 2, 3], "{end} blocks");
+        assert!(
+            ended[0].0 < ended[1].0 && ended[1].0 < ended[2].0,
+            "each ends when what the older ones held is used up: {ended:?}"
+        );
+        for (number, unit) in units.into_iter().enumerate() {
+            let result = unit.commit().await;
+            match numbers.contains(&number) {
+                true => assert!(matches!(result, Err(FsError::UnitEnded(_))), "{result:?}"),
+                false => assert!(result.is_ok(), "{number}: {result:?}"),
+            }
+        }
+        // Nothing is left of those that have ended.
+        let names = fs.look_up(ROOT_INO, b"own").await;
+        assert!(matches!(names, Err(FsError::NotFound)), "{names:?}");
+    });
+}
+
+/// A unit that has changed something keeps what others free since; it ends before they get ENOSPC.
+#[test]
+fn a_unit_that_keeps_freed_space_ends_when_space_is_short() {
+    with_fs(8 << 20, |_, fs| async move {
+        let freed = make(&fs, b"freed", &[5; 256 << 10]).await;
+        let file = make(&fs, b"file", b"").await;
+        let (end, _) = fill(&fs, file, 0, &[]).await;
+        let unit = fs.begin().unwrap();
+        let attr = SetAttr {
+            mode: Some(0o600),
+            ..SetAttr::default()
+        };
+        unit.fs().set_attr(file, attr).await.unwrap();
+        let nothing = SetAttr {
+            size: Some(0),
+            ..SetAttr::default()
+        };
+        fs.set_attr(freed, nothing).await.unwrap();
+        let (more, ended) = fill(&fs, file, end, std::slice::from_ref(&unit)).await;
+        assert_eq!(ended.len(), 1);
+        assert!(more >= end + 60, "{} blocks were freed", more - end);
+        let result = unit.commit().await;
+        assert!(matches!(result, Err(FsError::UnitEnded(_))), "{result:?}");
+        assert_eq!(fs.attr(file).await.unwrap().inode.mode, FILE.mode);
+    });
+}
+
 /// The amount that a file has.
 async fn amount(fs: &Fs, file: u8) -> Result<(u64, u64), FsError> {
     let ino = fs.look_up(ROOT_INO, &[b'0' + file]).await?.ino;

@@ -1,8 +1,11 @@
-//! Each call that promises durability, as the last one before a power cut: no later operation makes it durable.
+//! Each call that promises durability, as the last one before a power cut: no later operation makes it durable. A cut in the middle
+//! of the call leaves all of it, or nothing.
 
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{BLOCK, Open, bytes, in_world, segments, store, with};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Slice};
 use tonearm_disk::{Ack, Disk, ErrorKind, OpenOptions, Volume};
@@ -209,6 +212,18 @@ const CALLS: [Call; 10] = [
 ];
 
 impl Call {
+    fn options(self) -> OpenOptions {
+        let memory_bytes = match self {
+            // Its shadows do not fit.
+            Self::LargeUnit => 64 << 10,
+            _ => OpenOptions::default().memory_bytes,
+        };
+        OpenOptions {
+            memory_bytes,
+            ..OpenOptions::default()
+        }
+    }
+
     async fn make(self, disk: &Disk) {
         let main = disk.volume("main").unwrap();
         match self {
@@ -276,19 +291,151 @@ impl Call {
 fn each_call_that_is_durable_at_its_end_survives_a_cut_right_behind_it() {
     for image in filled() {
         for call in CALLS {
-            let memory_bytes = match call {
-                // Its shadows do not fit.
-                Call::LargeUnit => 64 << 10,
-                _ => OpenOptions::default().memory_bytes,
-            };
-            let options = OpenOptions {
-                memory_bytes,
-                ..OpenOptions::default()
-            };
-            let crash = cut_after(&image, options, async move |disk| call.make(disk).await);
+            let crash = cut_after(&image, call.options(), async move |disk| {
+                call.make(disk).await
+            });
             looks(&crash, async move |disk, seed| {
                 call.look(&disk, &format!("{call:?}, image {seed}")).await;
             });
+        }
+    }
+}
+
+/// Each volume and file: its bytes, and whether it is read-only.
+type State = BTreeMap<String, (Vec<u8>, bool)>;
+
+async fn state(disk: &Disk) -> State {
+    let mut state = State::new();
+    for entry in disk.volumes().into_iter().chain(disk.files()) {
+        let volume = disk.volume(&entry.name).unwrap();
+        let found = (content(&volume).await, volume.read_only());
+        state.insert(entry.name, found);
+    }
+    state
+}
+
+/// The store of `image` after `work` and an orderly end.
+fn state_after(
+    image: &DiskImage,
+    options: OpenOptions,
+    work: impl AsyncFnOnce(&Disk) + 'static,
+) -> State {
+    let (_, image) = in_world(image, options, async move |open: Open| {
+        work(&open.disk).await;
+        open.disk.close().await.unwrap();
+    });
+    with(&image, OpenOptions::default(), async |disk| {
+        state(&disk).await
+    })
+    .0
+}
+
+/// How many blocks of each volume are other ones than in each of `states`, where it has another length, or is missing.
+fn differences(found: &State, states: &[State]) -> String {
+    let other = |name: &String, bytes: &[u8], state: &State| {
+        let known = state
+            .get(name)
+            .filter(|(other, _)| other.len() == bytes.len());
+        known.map(|(other, _)| {
+            let blocks = other.chunks(BLOCK).zip(bytes.chunks(BLOCK));
+            blocks.filter(|(one, other)| one != other).count()
+        })
+    };
+    let volumes = found.iter().map(|(name, (bytes, _))| {
+        let blocks: Vec<_> = states
+            .iter()
+            .map(|state| other(name, bytes, state))
+            .collect();
+        format!("{name} of {} bytes: {blocks:?}", bytes.len())
+    });
+    volumes.collect::<Vec<_>>().join(", ")
+}
+
+/// Cuts the power at each step of the drive while `work` runs: each of several images is in one of `states`. How many were in each.
+fn cut_everywhere(
+    image: &DiskImage,
+    options: OpenOptions,
+    states: &[State],
+    case: &str,
+    work: impl AsyncFnOnce(&Disk) + 'static,
+) -> Vec<usize> {
+    let (crashes, _) = in_world(image, options, async move |open: Open| {
+        let crashes: Rc<RefCell<Vec<Crash>>> = Rc::default();
+        let seen = crashes.clone();
+        open.world
+            .on_io(move |_, crash| seen.borrow_mut().push(crash.clone()));
+        work(&open.disk).await;
+        open.world.clear_hook();
+        crashes.take()
+    });
+    let mut met = vec![0; states.len()];
+    for (step, crash) in crashes.iter().enumerate() {
+        for seed in 0..IMAGES {
+            let left = crash.images((step as u64) << 8 | seed).remove(0);
+            let (found, _) = with(&left, OpenOptions::default(), async |disk| {
+                state(&disk).await
+            });
+            let known = states.iter().position(|state| *state == found);
+            let step = format!("{case}, step {step} of {}, image {seed}", crashes.len());
+            let known = known.unwrap_or_else(|| panic!("{step}: {}", differences(&found, states)));
+            met[known] += 1;
+        }
+    }
+    met
+}
+
+/// A write, trim or zeroing of a volume is one commit, however many records and tracks of the log it takes.
+#[test]
+fn a_cut_during_a_change_leaves_all_of_it_or_nothing() {
+    let mut met = [0; 2];
+    for image in filled() {
+        for change in CHANGES {
+            // The last one fits onto no track of the log.
+            for range in RANGES.into_iter().chain([(0, BLOCKS * B)]) {
+                let options = OpenOptions::default;
+                let work = async move |disk: &Disk| {
+                    let main = disk.volume("main").unwrap();
+                    change.make(&main, range, true).await;
+                    disk.checkpoint().await.unwrap();
+                };
+                let old = state_after(&image, options(), async |_| {});
+                let mut new = old.clone();
+                new.insert("main".to_owned(), (change.model(range), false));
+                let case = format!("{change:?} of {range:?}");
+                let states = [old, new];
+                let all = cut_everywhere(&image, options(), &states, &case, work);
+                (0..2).for_each(|index| met[index] += all[index]);
+            }
+        }
+    }
+    assert!(met.iter().all(|met| *met > 100), "{met:?}");
+}
+
+#[test]
+fn a_cut_during_a_call_leaves_all_of_it_or_nothing() {
+    for image in filled() {
+        for call in CALLS {
+            let options = || call.options();
+            let mut states = vec![state_after(&image, options(), async |_| {})];
+            if matches!(call, Call::Flush | Call::Checkpoint | Call::Close) {
+                // Of the two changes before it, the first one may be there alone.
+                let first = async |disk: &Disk| {
+                    let main = disk.volume("main").unwrap();
+                    Change::Write.make(&main, RANGES[1], false).await;
+                };
+                states.push(state_after(&image, options(), first));
+            }
+            let same = match call {
+                // It leaves what a flush leaves, and the store open for an end of its own.
+                Call::Close => Call::Flush,
+                call => call,
+            };
+            let whole = async move |disk: &Disk| same.make(disk).await;
+            states.push(state_after(&image, options(), whole));
+            let case = format!("{call:?}");
+            let whole = async move |disk: &Disk| call.make(disk).await;
+            let met = cut_everywhere(&image, options(), &states, &case, whole);
+            assert!(met[0] > 0 && met[met.len() - 1] > 0, "{call:?}: {met:?}");
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::log_test::{append, geometry, start, world, write};
 use crate::{Case, FlushCause, GivenUp, LogGeometry, Replay, TrailError, unflushed_tracks_max};
+use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, RecordSeq};
 use tonearm_device::{Device, RawDevice};
@@ -336,6 +337,107 @@ fn a_record_without_entries_belongs_to_no_commit_whatever_its_number() {
         });
         let (places, last) = places(&image, &geometry);
         assert_eq!((places, last), (vec![Lsn(1), Lsn(2), Lsn(2)], Lsn(2)));
+    }
+}
+
+/// `image` without record `lost` and with the records behind it naming it as the log start, as they do when everything before it was
+/// released and it was lost with the tail.
+fn without_log_start(image: &DiskImage, geometry: &LogGeometry, lost: u64) -> DiskImage {
+    let mut sector = None;
+    crafted(image, geometry, |header| {
+        if header.seq == RecordSeq(lost + 1) {
+            sector = Some(header.prev_sector);
+        }
+    });
+    let sector = sector.expect("a record is behind it");
+    let mut image = crafted(image, geometry, |header| {
+        if header.seq > RecordSeq(lost) {
+            (header.log_start_sector, header.log_start_seq) = (sector, RecordSeq(lost));
+            header.durable_seq = RecordSeq(lost - 1);
+        }
+    });
+    image.zero(geometry.byte_of(sector), SECTOR as u64);
+    image
+}
+
+/// The state behind a replay where the reads of track `bad` fail of which `fails` tells so by their number, and the number of
+/// these reads.
+fn state_behind(
+    image: &DiskImage,
+    geometry: &LogGeometry,
+    bad: u64,
+    mut fails: impl FnMut(u64) -> bool + 'static,
+    lenient: bool,
+) -> (Result<LogState, TrailError>, u64) {
+    let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
+    let rt = Rt::new(world.driver());
+    let (rt2, shape) = (rt.clone(), geometry.clone());
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let (plan, place) = (FaultPlan::new(), shape.track_start(bad));
+        let reads = Rc::new(Cell::new(0));
+        let seen = reads.clone();
+        let is_failing = move |access: &Access| {
+            let is_bad = access.op == Op::Read && access.touches(place);
+            seen.set(seen.get() + u64::from(is_bad));
+            is_bad && fails(seen.get() - 1)
+        };
+        plan.on(is_failing, Effect::Fail(IoError::EIO));
+        let raw = RawDevice::new(&rt2, DeviceId(0), u64::MAX, 512, "log");
+        let device: Rc<dyn Device> = Rc::new(Fault::new(Rc::new(raw), &plan));
+        let state = LogState::default();
+        let mut replay = Replay::start(&pool, vec![device], shape, 1, state, lenient).await;
+        loop {
+            match replay.next().await {
+                Ok(Some(_)) if lenient => {}
+                Ok(Some(commit)) => panic!("{:?} was released", commit.lsn),
+                Ok(None) => break (Ok(replay.into_tail().state), reads.get()),
+                Err(error) => break (Err(error), reads.get()),
+            }
+        }
+    })
+}
+
+/// Where the record at the log start was lost with the tail, the record before it alone tells the numbers that are used up. New records
+/// and commits with the numbers of those at home would be taken for them. So the log ends behind that record, or is refused when its
+/// track cannot be read: at once, or only by the last one who looks at it.
+#[test]
+fn numbers_go_on_behind_a_lost_log_start_or_the_log_is_refused_where_they_cannot_be_read() {
+    let geometry = geometry(16, 16);
+    let never = |_| false;
+    // 7 records on each track. The lost record is the first one of a track, of the first track in the second lap, and one of the middle.
+    for (commits, lost, track) in [(25, 22, 2), (115, 113, 15), (27, 24, 3)] {
+        let image = without_log_start(&logged_and_kept(&geometry, commits, 20), &geometry, lost);
+        let ended = |state: &LogState| (state.log_end_seq, state.log_end_lsn);
+        let expected = (lost - 1, lost - 1);
+        let (state, reads) = state_behind(&image, &geometry, track, never, false);
+        assert_eq!(ended(&state.unwrap()), expected, "{commits} commits");
+        for from in 0..reads {
+            let failing = move |read| read >= from;
+            let (state, _) = state_behind(&image, &geometry, track, failing, false);
+            let refused = matches!(state, Err(TrailError::Damaged { .. }));
+            assert!(refused, "{commits} commits, from read {from} on: {state:?}");
+            let (state, _) = state_behind(&image, &geometry, track, failing, true);
+            assert!(state.is_ok(), "a repair goes on: {state:?}");
+        }
+        let (mut right, mut refused) = (0, 0);
+        for bad in 0..16 {
+            for read in 0..4 {
+                let once = move |number| number == read;
+                match state_behind(&image, &geometry, bad, once, false).0 {
+                    Ok(state) => {
+                        assert_eq!(ended(&state), expected, "read {read} of track {bad}");
+                        right += 1;
+                    }
+                    Err(error) => {
+                        assert!(matches!(error, TrailError::Damaged { .. }), "{error}");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        println!("{reads} reads, {right} right, {refused} refused");
+        assert!(right > 30 && refused > 0, "{right} {refused}");
     }
 }
 

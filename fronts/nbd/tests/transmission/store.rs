@@ -2,13 +2,15 @@
 
 use crate::common::pattern;
 use std::cell::Cell;
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::RawDevice;
 use tonearm_disk::{
-    CreateParams, Disk, MemberDevice, MemberSpace, NewMember, OpenOptions, create, plan_create,
+    CreateParams, CreatePlan, Disk, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions,
+    create, plan_create,
 };
-use tonearm_format::Roles;
+use tonearm_format::{Placement, Roles};
 use tonearm_nbd::proto::*;
 use tonearm_nbd::transmission::testing::{Streams, TestClient, client_of};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
@@ -42,12 +44,32 @@ impl Store {
     }
 
     fn created() -> Self {
+        Self::of(Self::planned(2 * SIZE, 8 << 20, HomeParams::default()))
+    }
+
+    /// A store whose segments would hold all blocks of `main`, with none to spare.
+    fn short_of_segments() -> Self {
+        let home = HomeParams::Segments {
+            segment_bytes: 64 << 10,
+            spare_percent: 5,
+            placement: Placement::Append,
+        };
+        // The log holds less than what has no room at home.
+        let mut plan = Self::planned(SIZE, 2 << 20, home);
+        if let Some(layout) = plan.superblock.segments() {
+            let blocks = plan.superblock.size_blocks;
+            plan.superblock.members[0].groups = blocks.div_ceil(layout.payload_blocks());
+        }
+        Self::of(plan)
+    }
+
+    fn planned(size_bytes: u64, log_bytes: u64, home: HomeParams) -> CreatePlan {
         let params = CreateParams {
-            size_bytes: 2 * SIZE,
-            log_bytes: Some(8 << 20),
+            size_bytes,
+            log_bytes: Some(log_bytes),
             track_bytes: None,
             head: None,
-            home: tonearm_disk::HomeParams::default(),
+            home,
             block_size: 4096,
             store: [1; 16],
             created_unix_s: 0,
@@ -61,7 +83,10 @@ impl Store {
             uuid: [2; 16],
             path: String::new(),
         };
-        let plan = plan_create(&params, &[space]).expect("planned");
+        plan_create(&params, &[space]).expect("planned")
+    }
+
+    fn of(plan: CreatePlan) -> Self {
         let bytes = plan.member_bytes[0];
         let store = Self::on(vec![DiskImage::new(bytes)]);
         let (rt, pool) = (store.rt.clone(), store.pool.clone());
@@ -83,6 +108,14 @@ impl Store {
         &self,
         test: impl FnOnce(Disk, Connections, TestClient, TestClient) -> F + 'static,
     ) {
+        self.serve_with(OpenOptions::default(), test);
+    }
+
+    fn serve_with<F: Future<Output = ()> + 'static>(
+        &self,
+        options: OpenOptions,
+        test: impl FnOnce(Disk, Connections, TestClient, TestClient) -> F + 'static,
+    ) {
         let (rt, pool, streams) = (self.rt.clone(), self.pool.clone(), self.streams.clone());
         let bytes = self.world.images()[0].size;
         self.rt.block_on(async move {
@@ -90,7 +123,7 @@ impl Store {
                 device: Self::device(&rt, bytes),
                 path: "store".to_owned(),
             };
-            let disk = Disk::open(&rt, &pool, vec![member], OpenOptions::default(), |_| {})
+            let disk = Disk::open(&rt, &pool, vec![member], options, |_| {})
                 .await
                 .expect("opened");
             let connections = Connections::new(&rt, &pool, TransmissionOptions::default());
@@ -288,6 +321,61 @@ fn zeroes_keep_their_space_only_with_no_hole() {
         let (punched, kept) = zeroed.get();
         let expected = if keeps { (0, 65_536) } else { (65_536, 0) };
         assert_eq!((punched, kept), expected, "flags {flags}");
+        store.rt.shut_down();
+    }
+}
+
+/// A full store answers each kind of write with ENOSPC, whether memory or the log was used up first. Nothing that was answered is
+/// lost, reads, flushes and trims go on, and a trim makes room for writes.
+#[test]
+fn writes_to_a_full_store_are_answered_with_enospc() {
+    const STEP: usize = 64 << 10;
+    for memory_bytes in [256 << 10, 64 << 20] {
+        let store = Store::short_of_segments();
+        let options = OpenOptions {
+            memory_bytes,
+            ..OpenOptions::default()
+        };
+        store.serve_with(options, |disk, _, mut one, mut other| async move {
+            let all = SIZE + disk.free_bytes() / STEP as u64 * STEP as u64;
+            disk.resize_volume("main", all).await.expect("all of it");
+            let mut seeds = BTreeMap::new();
+            let mut next = 1;
+            let places = (0..all).step_by(STEP).cycle();
+            let mut refused = None;
+            for at in places {
+                assert!(next < 2000, "it is never full");
+                let request = one.request(CMD_WRITE, 0, at, STEP as u32);
+                let answer = one.call(request, &pattern(next, STEP)).await;
+                let answer = answer.expect("answered");
+                if answer.error.is_some() {
+                    refused = Some((at, answer));
+                    break;
+                }
+                seeds.insert(at, next);
+                next += 1;
+            }
+            let (place, refused) = refused.expect("it ends when it is full");
+            assert_eq!(refused.error, Some(NbdErrno::NoSpc), "{}", refused.message);
+            assert!(refused.message.contains("full"), "{}", refused.message);
+            // Each further one too, on any connection: durable, and parts of blocks.
+            for (flags, at, len) in [(CMD_FLAG_FUA, 0, STEP), (0, 8, 1000), (0, 4096, 4096)] {
+                let request = other.request(CMD_WRITE, flags, place + at, len as u32);
+                let answer = other.call(request, &pattern(1, len)).await;
+                let answer = answer.expect("answered");
+                assert_eq!(answer.error, Some(NbdErrno::NoSpc), "{}", answer.message);
+            }
+            call(&mut other, CMD_FLUSH, 0, 0, &[]).await;
+            for (at, seed) in seeds {
+                let found = call(&mut one, CMD_READ, at, STEP as u32, &[]).await;
+                assert!(found == pattern(seed, STEP), "at {at}");
+            }
+            call(&mut one, CMD_TRIM, 0, (all / 2) as u32, &[]).await;
+            disk.engine().drain().await.expect("there is room now");
+            call(&mut one, CMD_WRITE, 0, STEP as u32, &pattern(2, STEP)).await;
+            let found = call(&mut one, CMD_READ, 0, STEP as u32, &[]).await;
+            assert!(found == pattern(2, STEP));
+        });
         store.rt.shut_down();
     }
 }

@@ -103,15 +103,19 @@ fn objects_in_the_wrong_place_are_told_and_never_restored() {
     lose(&bench);
     let sizes = ["--size", "64MiB", "--log-size", "8MiB", "--no-volume"];
     bench.ok(&[&["create", "s.tn"], &sizes[..]].concat());
-    let server = serve(&bench, "second");
-    for count in 1..=4 {
-        insert(&bench, 100 * count);
-        archived(&bench);
-    }
-    server.end_ok();
     let from = url(&bench, "backup");
     let chain = chain(&bench);
     let count = chain.len();
+    let server = serve(&bench, "second");
+    // As many objects: how many commits are in one depends on the time.
+    let second = |at: usize| bench.path("second/chain").join(name(&chain[at]));
+    let mut rows = 0;
+    while rows < 400 || !second(count - 1).exists() {
+        rows += 100;
+        insert(&bench, rows);
+        archived(&bench);
+    }
+    server.end_ok();
     let state = last.to_string();
     let refused = |text: &str, name: &str| {
         let exact = bench.run(&["restore", &from, "n.tn", "--to-lsn", &state]);
@@ -137,8 +141,7 @@ fn objects_in_the_wrong_place_are_told_and_never_restored() {
     };
     // An object of another store.
     let own = std::fs::read(&chain[count - 2]).expect("an object");
-    let foreign = bench.path("second/chain").join(name(&chain[count - 2]));
-    std::fs::copy(&foreign, &chain[count - 2]).expect("copied");
+    std::fs::copy(second(count - 2), &chain[count - 2]).expect("copied");
     refused(
         "does not follow the one before it",
         &name(&chain[count - 2]),
