@@ -74,6 +74,13 @@ fn an_object_is_put_once_and_read_by_the_owner_alone() {
     let heads = folder.heads(&names, 4, &|| {}).unwrap();
     assert_eq!(heads, [Some(vec![7; 4]), None, Some(b"part".to_vec())]);
     assert_eq!(folder.heads(&names[2..], 5, &|| {}), Ok(vec![None]));
+    // An object that is cut off has no head, and the others have theirs.
+    assert_eq!(put(&folder, "chain/2", b""), Ok(true));
+    let cut = ["chain/2", "chain/1"].map(str::to_string);
+    assert_eq!(
+        folder.heads(&cut, 4, &|| {}),
+        Ok(vec![None, Some(vec![7; 4])])
+    );
     let many: Vec<String> = (0..200).map(|at| names[at % 3].clone()).collect();
     let heads = folder.heads(&many, 4, &|| {}).unwrap();
     assert_eq!(heads.len(), 200);

@@ -18,6 +18,8 @@ use tonearm_archive::BucketError;
 
 /// Headers that are read at the same time.
 const HEADS: usize = 32;
+/// The client's error for an answer with the whole object to a request of a part.
+const WHOLE: &str = "non-partial response";
 /// For how long nothing of a request or answer may go forward, and how long it is repeated within one call.
 const STALL: Duration = Duration::from_secs(30);
 
@@ -118,8 +120,15 @@ impl Service {
                 range: Some(GetRange::Bounded(0..bytes as u64)),
                 ..GetOptions::default()
             };
-            let head = self.read(&self.path(&name)?, options).await?;
-            Ok(head.filter(|head| head.len() == bytes))
+            let path = self.path(&name)?;
+            let head = match self.read(&path, options).await {
+                // Some services send an empty object as a whole, and some know no parts.
+                Err(BucketError::Transient(why)) if why.contains(WHOLE) => {
+                    self.read(&path, GetOptions::default()).await?
+                }
+                head => head?,
+            };
+            Ok(head.and_then(|head| head.get(..bytes).map(<[u8]>::to_vec)))
         };
         let heads = futures_util::stream::iter(names.to_vec()).map(head);
         heads.buffered(HEADS).try_collect().await

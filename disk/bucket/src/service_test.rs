@@ -153,6 +153,28 @@ fn an_object_is_there_only_when_the_service_says_so() {
 }
 
 #[test]
+fn an_object_that_is_cut_off_has_no_head_and_the_others_have_theirs() {
+    let part = |range: &str, body| {
+        answer(
+            &format!("206 Partial Content\r\nContent-Range: bytes {range}"),
+            body,
+        )
+    };
+    let server = Server::new(move |Asked(line, ..)| match line.rsplit('/').next() {
+        Some("empty") => error("416 Range Not Satisfiable", "InvalidRange"),
+        Some("empty-as-a-whole") => answer("200 OK", ""),
+        Some("short") => part("0-2/3", "abc"),
+        Some("as-a-whole") => answer("200 OK", "abcdefg"),
+        _ => part("0-3/7", "abcd"),
+    });
+    let service = Service::new("b".into(), String::new(), &server.variables("key")).unwrap();
+    let names = ["empty", "good", "empty-as-a-whole", "short", "as-a-whole"];
+    let heads = runtime().block_on(service.heads(&names.map(str::to_string), 4));
+    let good = || Some(b"abcd".to_vec());
+    assert_eq!(heads, Ok(vec![None, good(), None, None, good()]));
+}
+
+#[test]
 fn other_keys_are_used_from_a_reload_on() {
     let server = Server::new(|Asked(_, key, _)| match key.as_str() {
         "new" => answer("200 OK", ""),

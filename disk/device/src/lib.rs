@@ -1,12 +1,14 @@
 //! Block devices as the engine sees them: something of a size that reads, writes and flushes.
 //!
 //! At the bottom is a [`RawDevice`] over the executor's driver. A [`Filter`] wraps a device and is a device itself,
-//! so filters stack: [`FlushFence`] fails every flush after a failed one. A [`Section`] is a part of a device. [`raid`] combines several devices into
+//! so filters stack: [`FlushFence`] fails every flush after a failed one. A [`Section`] is a part of a device.
+//! An [`Overlay`] keeps what is written in memory. [`raid`] combines several devices into
 //! one. [`Events`] is the list of what happens to drives and store. A [`Pace`] keeps work on a whole store to a rate. Filters for tests, and the suite that every device must pass, are in `tonearm_world`.
 
 mod device;
 mod events;
 mod fence;
+mod overlay;
 mod pace;
 pub mod raid;
 mod raw;
@@ -18,6 +20,7 @@ pub use device::{
 };
 pub use events::{EventClass, Events, KEPT as EVENTS_KEPT, StoreEvent, Unseen};
 pub use fence::FlushFence;
+pub use overlay::Overlay;
 pub use pace::{ByteRate, Pace};
 pub use raw::RawDevice;
 pub use section::Section;

@@ -472,8 +472,9 @@ Examples:
   tonearm check disk.tonearm --repair    then mend what can be mended
 
 Verifies the copies of the superblock, the log, all checksum tables, and every allocated block
-against its checksum, and that each list of a store that was shut down in order is a chain of the
-blocks that are on it. Ends with exit code 3 when damage was found (and is still there). A degraded
+against its checksum, that each list is a chain of the blocks that are on it, and the tree of files.
+Of a store that was not shut down in order these are recovered in memory first, if the log holds less
+than a GiB; nothing is written. Ends with exit code 3 when damage was found (and is still there). A degraded
 array is no damage: check says so, and ends with 0; --json has it in array.degraded.
 
 --repair opens the store for writing (which recovers it after a crash), gives up log records that

@@ -4,8 +4,9 @@ use std::io::Write;
 use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
-use tonearm_device::{Device, FlushFence, RawDevice};
-use tonearm_rt::{DeviceId, Rt};
+use tonearm_base::BufPool;
+use tonearm_device::{Device, FlushFence, Overlay, RawDevice};
+use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_uring::{Create, MemberKind, MemberOptions, UringDriver, open_member};
 use tonearm_world::filters::{Counted, Effect, Fault, FaultPlan};
 use tonearm_world::{DiskImage, SimOptions, SimWorld, conformance};
@@ -163,6 +164,34 @@ fn filters_conform_alone_and_stacked() {
         rt.block_on(conformance::all(device));
         assert_eq!(plan.acted(), 0);
     }
+}
+
+#[test]
+fn an_overlay_conforms_and_changes_nothing_below() {
+    for (seed, block_size) in [(1, 1), (2, 512), (3, 4096)] {
+        let (rt, below) = simulated(seed, block_size);
+        let counted = Rc::new(Counted::new(below));
+        let overlay = Rc::new(Overlay::new(counted.clone(), SIZE * 100));
+        rt.block_on(conformance::all(overlay));
+        for op in [Op::Write, Op::WriteDurable, Op::Punch, Op::Zero] {
+            assert_eq!(counted.count(op).started, 0, "{op:?}");
+        }
+    }
+}
+
+#[test]
+fn an_overlay_takes_no_more_memory_than_it_may() {
+    let (rt, below) = simulated(1, 512);
+    rt.block_on(async move {
+        let overlay = Rc::new(Overlay::new(below, 8192));
+        let device: Rc<dyn Device> = overlay.clone();
+        let pool = BufPool::new(0);
+        for (offset, fits) in [(0, true), (512, true), (1024, false)] {
+            let data = Data::whole(pool.alloc_zeroed(4096));
+            assert_eq!(device.write(offset, data).await.is_ok(), fits);
+            assert_eq!(overlay.is_full(), !fits);
+        }
+    });
 }
 
 #[test]

@@ -271,9 +271,14 @@ async fn look_at(rt: Rt, pool: BufPool, opened: Opened) -> anyhow::Result<Findin
     drop(bar);
     findings.map_problems = problems.iter().map(ToString::to_string).collect();
     drop(look);
-    if findings.clean {
-        (findings.lists, findings.files) = content::verify(&rt, &pool, opened.devices, &bad).await;
-    }
+    // A damaged log has no end up to which the lists would be right, and a degraded array computes what it lacks from stripes that
+    // the crash may have interrupted.
+    let is_known = findings.log.damage.is_none() && !findings.is_degraded();
+    (findings.lists, findings.files) = match (findings.clean, is_known) {
+        (true, _) => content::verify(&rt, &pool, opened.devices, &bad).await,
+        (false, true) => content::verify_recovered(&rt, &pool, opened.devices, &bad).await,
+        (false, false) => (None, None),
+    };
     findings.sound = findings.is_sound();
     Ok(findings)
 }
