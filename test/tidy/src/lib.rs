@@ -35,6 +35,7 @@ impl Source {
             || folder("testing")
             || self.path.starts_with("test/e2e/")
             || self.path.starts_with("test/tidy/")
+            || self.path.starts_with("test/vhost-driver/")
     }
 
     /// Lines of production code with their numbers. Comment lines are left out, and so is everything from the first
