@@ -27,14 +27,14 @@ struct Parts {
 
 #[derive(Clone)]
 struct Part {
-    /// Behind its last byte.
+    /// The offset after its last byte.
     end: u64,
     /// Its bytes, and where in them it begins; `None` for zeroes.
     bytes: Option<(Rc<[u8]>, usize)>,
 }
 
 impl Overlay {
-    /// Nothing is written yet. All writes together may have `bytes_max` bytes. Further ones end with `EIO`: nobody is to wait for
+    /// Nothing is written yet. All writes together may have `bytes_max` bytes. Further ones end with `EIO`, because no caller waits for
     /// space.
     pub fn new(inner: Rc<dyn Device>, bytes_max: u64) -> Self {
         let parts = Parts {
@@ -56,7 +56,7 @@ impl Overlay {
 
 impl Part {
     /// The same without its first `count` bytes.
-    fn behind(&self, count: u64) -> Self {
+    fn without_first(&self, count: u64) -> Self {
         let bytes = self.bytes.clone();
         Self {
             end: self.end,
@@ -74,14 +74,14 @@ impl Parts {
         if let Some((start, before)) = self.parts.range_mut(..range.start).next_back()
             && before.end > range.start
         {
-            let rest = before.behind(range.end.min(before.end) - start);
+            let rest = before.without_first(range.end.min(before.end) - start);
             before.end = range.start;
             if rest.end > range.end {
                 self.parts.insert(range.end, rest);
             }
         }
         while let Some((&start, part)) = self.parts.range(range.clone()).next() {
-            let rest = part.behind(range.end.min(part.end) - start);
+            let rest = part.without_first(range.end.min(part.end) - start);
             self.parts.remove(&start);
             if rest.end > range.end {
                 self.parts.insert(range.end, rest);

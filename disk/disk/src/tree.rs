@@ -228,7 +228,7 @@ impl Disk {
     /// Makes one of the disk's own volumes, or enlarges it to the number of blocks that `size` makes of those that it has and
     /// those that are free; `None` when that is too few. This is a commit of its own. One volume grows at a time: while one grows,
     /// what it takes is neither the volume's nor free, so that another caller would want a smaller size, which cuts off what units
-    /// have put behind it, or find a store full that is not.
+    /// have put after it, or finds a store full that is not.
     ///
     /// # Errors
     /// When the store is full or has failed.

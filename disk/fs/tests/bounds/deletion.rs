@@ -24,7 +24,7 @@ async fn large_file(fs: &Fs, name: &[u8]) -> u64 {
     ino
 }
 
-/// Waits for what goes on behind an operation, then checks that one file is left, with no block.
+/// Waits for the work that an operation leaves in the background, then checks that one file is left, with no block.
 async fn is_deleted(drive: &Drive, fs: &Fs) {
     drive.rt.sleep(Nanos::from_secs(60)).await;
     let space = fs.space().await.unwrap();
