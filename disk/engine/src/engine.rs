@@ -111,16 +111,16 @@ impl Engine {
     /// # Errors
     /// As for [`Engine::reserve`].
     pub async fn reserve_to_free(&self, bytes: u64) -> Result<Permit, EngineError> {
-        if !self.waits_for_space() {
+        if !self.0.write_back.waits_for_space() {
             return self.reserve(bytes).await;
         }
         self.0.check_writable()?;
         Ok(self.0.memory.take(bytes))
     }
 
-    /// True while the medium below the store or the store are full.
+    /// True while the medium below the store or its log, or the store, are full.
     pub fn waits_for_space(&self) -> bool {
-        self.0.write_back.waits_for_space()
+        self.0.write_back.waits_for_space() || self.log_waits_for_space()
     }
 
     /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges, and until fewer ranges and

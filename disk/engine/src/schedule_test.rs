@@ -125,6 +125,42 @@ fn the_age_does_not_begin_anew_at_a_round_of_the_homes_choice() {
 }
 
 #[test]
+fn a_round_is_halved_until_it_has_space_and_doubled_afterwards() {
+    let mut schedule = Schedule::default();
+    let mut refuse = |schedule: &mut Schedule| {
+        let waits = schedule.refused(RoundOrder::Sweep, 8);
+        (schedule.limit, waits)
+    };
+    assert_eq!(refuse(&mut schedule), (Some(4), false));
+    assert_eq!(refuse(&mut schedule), (Some(2), false));
+    assert_eq!(refuse(&mut schedule), (Some(1), false));
+    assert_eq!(refuse(&mut schedule), (Some(1), true));
+    schedule.had_space(1, 8, false);
+    assert_eq!(schedule.limit, Some(2));
+    schedule.had_space(0, 8, false);
+    assert_eq!(schedule.limit, Some(2), "nothing has tried the space below");
+    schedule.had_space(2, 8, false);
+    schedule.had_space(4, 8, false);
+    assert_eq!(schedule.limit, Some(8));
+    schedule.had_space(8, 8, false);
+    assert_eq!(schedule.limit, None);
+    // All that was ready went home.
+    schedule.refused(RoundOrder::Sweep, 8);
+    schedule.had_space(3, 8, false);
+    assert_eq!(schedule.limit, None);
+    schedule.refused(RoundOrder::Sweep, 8);
+    schedule.had_space(0, 8, true);
+    assert_eq!(schedule.limit, None);
+}
+
+#[test]
+fn a_log_structured_home_has_rounds_of_one_size() {
+    let mut schedule = Schedule::default();
+    assert!(schedule.refused(RoundOrder::OldestFirst, 8));
+    assert_eq!(schedule.limit, Some(8));
+}
+
+#[test]
 fn zeroes_that_are_not_durable_may_still_make_space() {
     let mut schedule = Schedule::default();
     assert!(!schedule.awaits_zeroes(Lsn(0)));

@@ -129,8 +129,7 @@ macro_rules! store_stats {
                 $($prelude)*
                 StoreStats {
                     $($field: $value,)*
-                    waiting_for_space: $engine.write_back.waits_for_space()
-                        || $engine.trail.waits_for_space_below(),
+                    waiting_for_space: self.waits_for_space(),
                     failure: self.failure(),
                 }
             }

@@ -176,7 +176,7 @@ impl WriteBack {
     /// True while the medium below or the home are full.
     pub fn waits_for_space(&self) -> bool {
         let schedule = self.schedule.borrow();
-        schedule.no_space || schedule.full.is_some()
+        schedule.limit.is_some() || schedule.full.is_some()
     }
 
     /// A checkpoint waits for rounds while the result lives.
@@ -252,16 +252,22 @@ impl WriteBack {
             shared.access.changed.wait().await;
             return Ok(());
         }
-        let sample = self.sample(durable, reason).await;
-        let busy = shared.access.busy();
         let blocks_max = Schedule::blocks_max(
             shared.home.round_bytes_max(),
             shared.shape.block_size,
             reason,
         );
+        let limit = self.schedule.borrow().limit;
+        let chosen = match limit {
+            Some(limit) => self.ready_among_oldest(limit.min(blocks_max), durable),
+            None => self.sample(durable, reason).await,
+        };
+        let is_chosen = limit.is_some() || !chosen.is_empty();
+        let busy = shared.access.busy();
         let mut oldest = Vec::new();
-        let order = match sample.is_empty() {
-            true => self.schedule.borrow_mut().order(
+        let order = match is_chosen {
+            true => Order::These(&chosen),
+            false => self.schedule.borrow_mut().order(
                 &shared.shape,
                 &shared.pinned.borrow(),
                 durable,
@@ -269,7 +275,6 @@ impl WriteBack {
                 &busy,
                 &mut oldest,
             ),
-            false => Order::These(&sample),
         };
         let begun = shared.rt.now();
         let bring = |order, blocks_max| {
@@ -286,23 +291,28 @@ impl WriteBack {
             )
         };
         let round = async {
-            if self.schedule.borrow().no_space {
+            let mut freed = None;
+            if limit.is_some() {
                 // Zeroes make space below. A block for which there is none would end the round before all of them are at home.
-                bring(Order::These(&[]), 0).await?;
+                freed = bring(Order::These(&[]), 0).await?;
                 shared.trail.advance();
             }
-            bring(order, blocks_max).await
+            // Zeroes at home are a round, also when no block may follow.
+            Ok(bring(order, blocks_max).await?.or(freed))
         };
         match round.await {
             Ok(None) => self.wait_for_ready(durable).await,
             Ok(Some(done)) => {
-                self.finished(begun, reason, !sample.is_empty(), &done);
+                self.finished(begun, reason, is_chosen, blocks_max, &done);
                 Ok(())
             }
             Err(error @ HomeError::NoSpace { .. }) => {
-                self.schedule.borrow_mut().no_space = true;
+                let order = shared.shape.order;
+                let has_to_wait = self.schedule.borrow_mut().refused(order, blocks_max);
                 self.note_no_space(&error);
-                shared.rt.sleep(TICK).await;
+                if has_to_wait {
+                    shared.rt.sleep(TICK).await;
+                }
                 Ok(())
             }
             Err(full @ HomeError::Full { .. }) => {
@@ -337,32 +347,43 @@ impl WriteBack {
             return Vec::new();
         }
         let most = Schedule::blocks_max(most * block_size, block_size, reason);
-        let ready = {
-            let (pinned, busy) = (shared.pinned.borrow(), shared.access.busy());
-            let mut ready = Vec::from(pinned.oldest(most));
-            ready.retain(|block| pinned.is_ready(*block, durable) && !busy.contains(*block));
-            ready.sort_unstable();
-            ready
-        };
+        let ready = self.ready_among_oldest(most, durable);
         shared.home.sample(ready).await
     }
 
-    fn finished(&self, begun: Nanos, reason: Reason, is_sample: bool, done: &Done) {
+    /// Those of the `most` oldest blocks that may go home now, ascending.
+    fn ready_among_oldest(&self, most: usize, durable: Lsn) -> Vec<u64> {
+        let (pinned, busy) = (self.shared.pinned.borrow(), self.shared.access.busy());
+        let mut ready = Vec::from(pinned.oldest(most));
+        ready.retain(|block| pinned.is_ready(*block, durable) && !busy.contains(*block));
+        ready.sort_unstable();
+        ready
+    }
+
+    fn finished(
+        &self,
+        begun: Nanos,
+        reason: Reason,
+        is_chosen: bool,
+        blocks_max: usize,
+        done: &Done,
+    ) {
         let shared = &*self.shared;
-        if self.space_ended.replace(false) {
+        let (now, order) = (shared.rt.now(), shared.shape.order);
+        let (is_empty, has_space) = {
+            let (mut schedule, pinned) = (self.schedule.borrow_mut(), shared.pinned.borrow());
+            schedule.finished(now, order, reason, is_chosen, done, &pinned);
+            schedule.had_space(done.blocks as usize, blocks_max, pinned.is_empty());
+            (pinned.is_empty(), schedule.limit.is_none())
+        };
+        if has_space && self.space_ended.replace(false) {
             shared.events.note(StoreEvent::SpaceFound);
         }
-        let (now, order) = (shared.rt.now(), shared.shape.order);
-        let is_empty = {
-            let (mut schedule, pinned) = (self.schedule.borrow_mut(), shared.pinned.borrow());
-            schedule.finished(now, order, reason, is_sample, done, &pinned);
-            pinned.is_empty()
-        };
         if is_empty {
             self.throttle.relieved();
         }
         // A round of the home's choice has another pace.
-        if order == RoundOrder::OldestFirst && !is_sample {
+        if order == RoundOrder::OldestFirst && !is_chosen {
             let bytes = done.blocks * shared.shape.block_size as u64;
             self.throttle.drained(now.since(begun), bytes);
         }
@@ -422,8 +443,8 @@ pub(crate) struct Schedule {
     since: Option<Nanos>,
     /// The last commit of zeroes, which may make space at home.
     last_zeroes: Lsn,
-    /// The medium below is full: the round is tried again from time to time.
-    pub no_space: bool,
+    /// While the medium below is full: the most blocks of a round. These are the oldest, for which the log keeps the most.
+    pub limit: Option<usize>,
     /// The home is full: only zeroes can help.
     pub full: Option<HomeError>,
 }
@@ -533,26 +554,50 @@ impl Schedule {
         next
     }
 
-    /// Notes a round that has succeeded; `pinned` is the set after it. The home chose the blocks of a sample, and older
-    /// ones may be left.
+    /// Notes a round of up to `blocks_max` blocks for which the medium below has no space. A home that writes in place
+    /// gets smaller rounds, down to one block: what is freed below may be enough for a few blocks and never for all of a
+    /// large round. True when only time may help.
+    pub fn refused(&mut self, order: RoundOrder, blocks_max: usize) -> bool {
+        let last = self.limit.map_or(blocks_max, |limit| limit.min(blocks_max));
+        let next = match order {
+            RoundOrder::Sweep => (last / 2).max(1),
+            RoundOrder::OldestFirst => last,
+        };
+        self.limit = Some(next);
+        next == last
+    }
+
+    /// Notes that the medium below had space for a round of `blocks`. The next one is larger. The shortage has ended when
+    /// all that was ready or a round of `blocks_max` is at home.
+    pub fn had_space(&mut self, blocks: usize, blocks_max: usize, is_empty: bool) {
+        self.limit = match self.limit {
+            Some(limit) if blocks == 0 && !is_empty => Some(limit),
+            Some(limit) if blocks == limit && limit < blocks_max => Some(limit * 2),
+            _ => None,
+        };
+    }
+
+    /// Notes a round that has succeeded; `pinned` is the set after it. Of a choice of blocks (`is_chosen`), older ones or
+    /// the rest of the sweep may be left.
     pub fn finished(
         &mut self,
         now: Nanos,
         order: RoundOrder,
         reason: Reason,
-        is_sample: bool,
+        is_chosen: bool,
         done: &Done,
         pinned: &Pinned,
     ) {
-        let next = done.next.unwrap_or(self.cursor);
+        let passed = done.next.filter(|_| !is_chosen);
+        let next = passed.unwrap_or(self.cursor);
         // Once the sweep has passed all blocks, every block that is still pinned is younger than the sweep.
         let swept = reason == Reason::Pressure
             || match order {
-                RoundOrder::Sweep => next <= self.cursor,
-                RoundOrder::OldestFirst => self.queue.is_empty() && !is_sample,
+                RoundOrder::Sweep => next <= self.cursor && !is_chosen,
+                RoundOrder::OldestFirst => self.queue.is_empty() && !is_chosen,
             };
         self.cursor = next;
-        (self.no_space, self.full) = (false, None);
+        self.full = None;
         if pinned.is_empty() {
             self.since = None;
         } else if swept {

@@ -3,13 +3,16 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{BLOCK, HOME, Open, bytes, commit, run, slow, store, trims, writes, zeroes};
+use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::Pin;
+use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::Nanos;
 use tonearm_engine::{CommitChange, HomeParams, OpenOptions};
 use tonearm_format::SYSTEM_BLOCKS;
 use tonearm_rt::{IoError, Op};
+use tonearm_world::SimWorld;
 
 /// What is committed to a block while a round writes it home.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -131,6 +134,23 @@ fn what_a_failed_round_has_left_goes_home_with_the_next_one() {
     }
 }
 
+/// There is no space below for the first three blocks that go home together, nor for any of them later.
+fn refuse_three_blocks(world: &SimWorld) {
+    let mut place = None;
+    world.set_fault(move |request| {
+        if request.op != Op::Write || request.device.0 != HOME {
+            return None;
+        }
+        if request.data.len() == 3 * BLOCK {
+            place.get_or_insert(request.offset);
+        }
+        let at = place?;
+        (at..at + 3 * BLOCK as u64)
+            .contains(&request.offset)
+            .then_some(IoError::ENOSPC)
+    });
+}
+
 /// There is space below for what has some, and none for a new block. A range that is freed goes home meanwhile, so that it makes
 /// space, and the log does not keep it.
 #[test]
@@ -142,10 +162,7 @@ fn what_is_freed_goes_home_while_blocks_wait_for_space() {
             let Open { world, rt, engine } = open;
             commit(&engine, vec![writes(100, 1, 1)]).await.unwrap();
             engine.drain().await.unwrap();
-            world.set_fault(|request| {
-                let is_new = request.op == Op::Write && request.data.len() == 3 * BLOCK;
-                (is_new && request.device.0 == HOME).then_some(IoError::ENOSPC)
-            });
+            refuse_three_blocks(&world);
             commit(&engine, vec![writes(0, 3, 2)]).await.unwrap();
             let own = engine.clone();
             let drain = rt.spawn(async move { own.drain().await.map(drop) });
@@ -169,6 +186,86 @@ fn what_is_freed_goes_home_while_blocks_wait_for_space() {
         assert_eq!(bytes(&open.engine, 0, 3).await.unwrap(), [2; 3]);
         assert_eq!(bytes(&open.engine, 100, 1).await.unwrap(), [0]);
     });
+}
+
+/// A trim takes all that waits for space below, or all of it that may go home. With it at home the store goes on, although no block
+/// follows it.
+#[test]
+fn a_trim_of_what_waits_for_space_ends_the_wait() {
+    for others in [false, true] {
+        run(
+            &store(HomeParams::Overwrite),
+            OpenOptions::default(),
+            async move |open: Open| {
+                let Open { world, rt, engine } = open;
+                refuse_three_blocks(&world);
+                commit(&engine, vec![writes(0, 3, 2)]).await.unwrap();
+                let own = engine.clone();
+                let drain = rt.spawn(async move { own.drain().await.map(drop) });
+                while !engine.stats().waiting_for_space {
+                    rt.sleep(Nanos::from_millis(1)).await;
+                }
+                let lsn = commit(&engine, vec![trims(0, 3)]).await.unwrap();
+                engine.wait_durable(lsn).await.unwrap();
+                if others {
+                    // It is not durable when the trim goes home.
+                    commit(&engine, vec![writes(9, 1, 1)]).await.unwrap();
+                }
+                rt.sleep(Nanos::from_secs(2)).await;
+                drain.await.unwrap();
+                assert!(!engine.stats().waiting_for_space, "{others}");
+                assert_eq!(engine.stats().pinned_blocks, 0);
+                engine.close().await.unwrap();
+            },
+        );
+    }
+}
+
+/// The oldest blocks go home one by one where there is no space for all of them. The log advances up to the first that has none.
+#[test]
+fn blocks_that_have_space_below_go_home_beside_one_that_has_none() {
+    const ALL: u64 = 40;
+    const LAST: u64 = 31;
+    run(
+        &store(HomeParams::Overwrite),
+        OpenOptions::default(),
+        async |open: Open| {
+            let Open { world, rt, engine } = open;
+            commit(&engine, vec![writes(LAST, 1, 1)]).await.unwrap();
+            let place = Rc::new(Cell::new(None));
+            let (sink, refuses) = (place.clone(), Rc::new(Cell::new(false)));
+            let is_full = refuses.clone();
+            world.set_fault(move |request| {
+                if request.op != Op::Write || request.device.0 != HOME {
+                    return None;
+                }
+                if !is_full.get() {
+                    sink.set(Some(request.offset));
+                    return None;
+                }
+                let at = sink.get().unwrap();
+                let end = request.offset + request.data.len() as u64;
+                ((request.offset..end).contains(&at)).then_some(IoError::ENOSPC)
+            });
+            engine.drain().await.unwrap();
+            refuses.set(true);
+            // From the oldest to the youngest the blocks descend, so that a sweep would begin with the youngest.
+            for block in (0..ALL).rev() {
+                let lsn = commit(&engine, vec![writes(block, 1, 2)]).await.unwrap();
+                engine.wait_durable(lsn).await.unwrap();
+            }
+            let own = engine.clone();
+            let drain = rt.spawn(async move { own.drain().await.map(drop) });
+            rt.sleep(Nanos::from_secs(20)).await;
+            let stats = engine.stats();
+            assert!(stats.waiting_for_space);
+            assert_eq!(stats.pinned_blocks, LAST + 1);
+            world.clear_fault();
+            drain.await.unwrap();
+            assert!(!engine.stats().waiting_for_space);
+            engine.close().await.unwrap();
+        },
+    );
 }
 
 /// A caller that waits for everything to be at home, or for a checkpoint, gives up. What is committed later stays in the log for its

@@ -39,10 +39,10 @@ fn refused_record_is_written_when_there_is_space_and_flushed() {
                     (is_full.get() && request.offset == at).then_some(error)
                 });
                 let wanted = trail.space_below_wanted();
-                let lsn = append(&trail, vec![write(&pool, 0, 1, 1)]).await;
-                let waits = trail.clone();
-                // With a caller that waits the record is written durably, else not.
+                let (waits, of_record) = (trail.clone(), pool.clone());
+                // With a caller that waits before the write starts the record is written durably, else not.
                 let durable = rt.spawn(async move {
+                    let lsn = append(&waits, vec![write(&of_record, 0, 1, 1)]).await;
                     if refused == Op::Write {
                         waits.wait_flushed(lsn).await.unwrap();
                     }
@@ -50,6 +50,7 @@ fn refused_record_is_written_when_there_is_space_and_flushed() {
                     Ok::<u32, TrailError>(count_at_end.get())
                 });
                 wanted.await;
+                let lsn = trail.appended();
                 assert!(trail.waits_for_space_below());
                 let later = append(&trail, vec![write(&pool, 1, 1, 1)]).await;
                 rt.sleep(OTHERS).await;
