@@ -127,7 +127,8 @@ impl Engine {
     /// commits are pending. Take the payload's memory ([`Engine::reserve`]) before.
     ///
     /// While the home is full, data is refused when memory or log are nearly used up: the rest is for commits that make
-    /// space. These have ranges. While the medium below is full, they do not wait for those that need space.
+    /// space. These have ranges. While the medium below is full, those with at least as many ranges as blocks do not wait for
+    /// those that need space, and use the end of the log.
     ///
     /// # Errors
     /// When the store has failed or is read-only, the log could never hold such a commit, or the home is full.
@@ -157,14 +158,20 @@ impl Engine {
         {
             return Err(full);
         }
-        if ranges > 0 && write_back.waits_for_space() {
+        // What frees less below than it takes of the log would use up the end of the log, which those that free more need.
+        let frees = match write_back.waits_for_space_below() {
+            true => ranges > 0 && ranges >= blocks,
+            false => ranges > 0,
+        };
+        if frees && write_back.waits_for_space() {
             self.0.check_writable()?;
             let ahead = self.0.trail.admit_ahead(blocks, ranges);
             if let Some(admission) = ahead.map_err(|error| self.0.fail(error.into()))? {
                 return Ok(admission);
             }
         }
-        let admission = self.unless_refused(self.0.trail.admit(blocks, ranges));
+        let admission = self.0.trail.admit_leaving(!frees, blocks, ranges);
+        let admission = self.unless_refused(admission);
         admission.await?.map_err(|error| self.0.fail(error.into()))
     }
 

@@ -173,6 +173,11 @@ impl WriteBack {
         self.schedule.borrow_mut().full = None;
     }
 
+    /// True while the medium below is full.
+    pub fn waits_for_space_below(&self) -> bool {
+        self.schedule.borrow().limit.is_some()
+    }
+
     /// True while the medium below or the home are full.
     pub fn waits_for_space(&self) -> bool {
         let schedule = self.schedule.borrow();

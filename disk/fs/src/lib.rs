@@ -20,6 +20,7 @@ mod overlay;
 mod owners;
 mod paths;
 mod refusal;
+mod shortage;
 mod step;
 mod tree;
 mod unit;

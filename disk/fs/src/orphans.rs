@@ -6,6 +6,7 @@ use crate::meta::{Meta, Number, Stop, damaged, orphan_key, twice};
 use crate::step::{Attempts, Step};
 use crate::unit::UNIT_FREES_MAX;
 use std::ops::{Range, RangeInclusive};
+use tonearm_base::Nanos;
 use tonearm_disk::{BlockId, DiskError, ErrorKind, ListId};
 use tonearm_format::item;
 
@@ -18,6 +19,8 @@ const PARTS_MAX: u64 = 16;
 /// A unit's memory for each block that it takes or frees, and the part of all units' memory that one may use for it.
 const OP_BYTES: u64 = 256;
 const MEMORY_SHARE: u64 = 4;
+/// How long an opening waits for the deletion of a file while there is no space below the store.
+const FULL_PATIENCE: Nanos = Nanos::from_millis(500);
 
 /// How the blocks of a deleted file are freed (ARU 5.3, Figure 5). Both ways free all of them in the unit of the deletion.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -153,17 +156,40 @@ impl Fs {
                     return left;
                 }
             };
-            if let Err(why) = self.free_orphan(ino).await {
-                left.push(LeftOrphan {
+            let freed = self.unless_full(FULL_PATIENCE, self.free_orphan(ino));
+            match freed.await {
+                Some(Ok(())) => {}
+                Some(Err(why)) => left.push(LeftOrphan {
                     ino: Some(ino),
                     why,
-                });
+                }),
+                // The file system is needed, so that others free space.
+                None => {
+                    self.free_others_in_background(ino);
+                    return left;
+                }
             }
             let Some(next) = ino.checked_add(1) else {
                 return left;
             };
             from = next;
         }
+    }
+
+    /// Deletes the files without a name from `from` on beside the caller. The next change of a file that has a name completes
+    /// its truncation.
+    fn free_others_in_background(&self, mut from: u64) {
+        let fs = self.committed();
+        self.spawn(async move {
+            // What fails is tried again by the next opening.
+            while let Ok(Some(ino)) = fs.look(|meta| meta.next_orphan(from)).await {
+                let _ = fs.free(ino).await;
+                let Some(next) = ino.checked_add(1) else {
+                    return;
+                };
+                from = next;
+            }
+        });
     }
 
     /// Completes what the item of an orphan says.

@@ -107,13 +107,14 @@ impl Units {
             false => Err(FsError::TooManyUnits(most)),
         };
         let of_way = || self.open().filter(|unit| unit.way == way);
-        check(UNITS_MAX, of_way().count())?;
         match user {
             Some(_) => {
+                check(UNITS_MAX - UNITS_MAX / USER_SHARE, of_way().count())?;
                 let count = of_way().filter(|unit| unit.user == user).count();
                 check(UNITS_MAX / USER_SHARE, count)
             }
-            None => Ok(()),
+            // The last share is kept for those of whom there are no bounds.
+            None => check(UNITS_MAX, of_way().count()),
         }
     }
 

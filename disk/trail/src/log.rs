@@ -229,15 +229,29 @@ impl Trail {
     /// # Panics
     /// When the log could never hold the commit ([`LogGeometry::commit_blocks_max`]).
     pub async fn admit(&self, blocks: u64, ranges: u64) -> Result<Admission, TrailError> {
+        self.admit_leaving(ranges == 0, blocks, ranges).await
+    }
+
+    /// As [`Trail::admit`]; `leaves_spare` says whether the commit leaves the sectors that are kept for commits which free space
+    /// at home ([`LogGeometry::spare_sectors`]).
+    ///
+    /// # Errors
+    /// As for [`Trail::admit`].
+    pub async fn admit_leaving(
+        &self,
+        leaves_spare: bool,
+        blocks: u64,
+        ranges: u64,
+    ) -> Result<Admission, TrailError> {
         let sectors = self.0.geometry.commit_sectors(blocks, ranges);
         assert!(
             sectors <= self.0.geometry.commit_sectors_max(),
             "the log can hold the commit"
         );
         self.check_usable()?;
-        let spare = match ranges {
-            0 => self.0.geometry.spare_sectors(sectors),
-            _ => 0,
+        let spare = match leaves_spare {
+            true => self.0.geometry.spare_sectors(sectors),
+            false => 0,
         };
         let first = self.0.state.borrow().space_queue.is_empty();
         let reserved = first.then(|| self.reserve(sectors, spare));

@@ -10,22 +10,21 @@ use crate::processes::is_owner_of_all;
 use crate::reply::Reply;
 use crate::translate::without_privilege;
 use crate::units::{Place, Units};
-use std::future::poll_fn;
-use std::pin::pin;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
-use std::task::Poll;
 use tonearm_base::Nanos;
 use tonearm_fs::{ACL_ACCESS, ACL_DEFAULT, Attr, Fs, FsError, New, Rename, SetAttr};
-use tonearm_rt::Rt;
 
 /// Names that are looked up at a time for a listing, about as many as a page of the kernel's holds.
 const LISTED: usize = 128;
 /// Names with attributes, likewise.
 const LISTED_WITH_ATTRS: usize = 32;
 
-/// How often a change that waits looks whether there is no space.
-const FULL_LOOK: Nanos = Nanos::from_millis(50);
+/// How long a change that needs space, and one that frees some, wait while there is none below the store. The kernel keeps the
+/// directory locked meanwhile, also for those who would look for files there, and delete some. A removal may get the space that
+/// an earlier one has freed.
+const FULL_PATIENCE: Nanos = Nanos::from_millis(50);
+const REMOVAL_PATIENCE: Nanos = Nanos::from_secs(2);
 
 /// Extended attributes that only root sees in a list.
 const TRUSTED: &[u8] = b"trusted.";
@@ -43,7 +42,6 @@ fn acl(name: &[u8]) -> Option<&'static [u8]> {
 pub(crate) struct Context<'a> {
     /// The file system as it is committed.
     pub committed: &'a Fs,
-    pub rt: &'a Rt,
     pub units: &'a Rc<Units>,
     /// What the kernel is to be told.
     pub notices: &'a Sender<Notice>,
@@ -85,7 +83,11 @@ pub(crate) async fn perform(
             }
             let set = without_lost_privilege(fs, by, ino, changes).await?;
             let attr = match set.size {
-                None => context.unless_full(fs.set_attr(ino, set)).await?,
+                None => {
+                    context
+                        .unless_full(FULL_PATIENCE, fs.set_attr(ino, set))
+                        .await?
+                }
                 Some(_) => fs.set_attr(ino, set).await?,
             };
             let attr = context.shown(attr).await?;
@@ -104,12 +106,12 @@ pub(crate) async fn perform(
                 ..new(by, mode)
             };
             let made = fs.make_masked(dir, &name, new, umask);
-            let made = context.unless_full(made).await?;
+            let made = context.unless_full(FULL_PATIENCE, made).await?;
             context.entry(made, dir, &name).await
         }
         Operation::MakeLink { dir, name, target } => {
             let made = fs.make_link(dir, &name, &target, new(by, 0));
-            let made = context.unless_full(made).await?;
+            let made = context.unless_full(FULL_PATIENCE, made).await?;
             context.entry(made, dir, &name).await
         }
         Operation::Create {
@@ -122,7 +124,7 @@ pub(crate) async fn perform(
         } => {
             // A file that is there is not opened here: the kernel has not checked its permissions.
             let made = fs.make_masked(dir, &name, new(by, mode), umask);
-            let attr = context.unless_full(made).await?;
+            let attr = context.unless_full(FULL_PATIENCE, made).await?;
             fs.open_handle(attr.ino)?;
             let direct = context.opened(attr.ino, direct);
             let kept = kept(fs, attr.ino, Some((dir, &name)));
@@ -134,22 +136,28 @@ pub(crate) async fn perform(
             Ok(Answer::Created(shown?, kept, direct))
         }
         Operation::Link { ino, dir, name } => {
-            let linked = context.unless_full(fs.link(ino, dir, &name)).await?;
+            let linked = context
+                .unless_full(FULL_PATIENCE, fs.link(ino, dir, &name))
+                .await?;
             context.entry(linked, dir, &name).await
         }
         Operation::Unlink { dir, name } => {
-            take_away(by, fs, async |fs| fs.unlink(dir, &name).await).await?;
+            let unlink = take_away(by, fs, async |fs| fs.unlink(dir, &name).await);
+            context.unless_full(REMOVAL_PATIENCE, unlink).await?;
             written(fs).await?;
             Ok(Answer::Done)
         }
         Operation::RemoveDir { dir, name } => {
-            take_away(by, fs, async |fs| fs.remove_dir(dir, &name).await).await?;
+            let remove = take_away(by, fs, async |fs| fs.remove_dir(dir, &name).await);
+            context.unless_full(REMOVAL_PATIENCE, remove).await?;
             written(fs).await?;
             Ok(Answer::Done)
         }
         Operation::Rename { from, to, how } => {
             let rename = async |fs: &Fs| fs.rename((from.0, &from.1), (to.0, &to.1), how).await;
-            context.unless_full(take_away(by, fs, rename)).await?;
+            context
+                .unless_full(FULL_PATIENCE, take_away(by, fs, rename))
+                .await?;
             written(fs).await?;
             if matches!(place, Place::Unit(_)) {
                 // The kernel moves what it keeps of the name, also for processes that are not of the unit.
@@ -249,15 +257,21 @@ pub(crate) async fn perform(
                 // Only members of the file's group keep the bit, and the kernel does not say in which groups the caller is.
                 let keeps = by.is_root() || fs.attr(ino).await?.inode.gid == by.gid;
                 let set = fs.set_acl(ino, list, Some(&value), keeps);
-                return done(context.unless_full(set).await);
+                return done(context.unless_full(FULL_PATIENCE, set).await);
             }
             let set = fs.set_xattr(ino, &name, &value, how);
-            done(context.unless_full(set).await)
+            done(context.unless_full(FULL_PATIENCE, set).await)
         }
         Operation::RemoveXattr { ino, name } => match acl(&name) {
             // A file without one has the list that its mode stands for.
-            Some(list) => done(fs.set_acl(ino, list, None, true).await),
-            None => done(fs.remove_xattr(ino, &name).await),
+            Some(list) => {
+                let removed = fs.set_acl(ino, list, None, true);
+                done(context.unless_full(REMOVAL_PATIENCE, removed).await)
+            }
+            None => {
+                let removed = fs.remove_xattr(ino, &name);
+                done(context.unless_full(REMOVAL_PATIENCE, removed).await)
+            }
         },
         Operation::Xattrs { ino } => {
             let mut names = fs.xattrs(ino).await?;
@@ -301,29 +315,22 @@ pub(crate) async fn perform(
 }
 
 impl Context<'_> {
-    /// The result of a change that needs space, unless there is none below the store and the change would wait for some. The kernel
-    /// keeps the directory locked meanwhile, also for those who would look for files there, and delete some.
+    /// The result of a change, unless there is no space below the store and the change would wait for longer than `patience`.
     async fn unless_full<T>(
         &self,
+        patience: Nanos,
         change: impl Future<Output = Result<T, FsError>>,
     ) -> Result<T, FsError> {
-        let mut change = pin!(change);
-        loop {
-            let mut look = pin!(self.rt.sleep(FULL_LOOK));
-            let changed = poll_fn(|context| match change.as_mut().poll(context) {
-                Poll::Ready(changed) => Poll::Ready(Some(changed)),
-                Poll::Pending => look.as_mut().poll(context).map(|()| None),
-            });
-            if let Some(changed) = changed.await {
-                return changed;
-            }
-            // A step of a unit waits for no space, and would take the unit with it.
-            if matches!(self.place, Place::Committed)
-                && self.committed.disk().engine().waits_for_space()
-            {
-                return Err(FsError::NoSpaceBelow);
-            }
+        // A step of a unit waits for no space, and would take the unit with it.
+        if !matches!(self.place, Place::Committed) {
+            return change.await;
         }
+        // Nothing can be logged, and the change would be there without its answer.
+        if self.committed.disk().engine().log_waits_for_space() {
+            return Err(FsError::NoSpaceBelow);
+        }
+        let changed = self.committed.unless_full(patience, change).await;
+        changed.unwrap_or(Err(FsError::NoSpaceBelow))
     }
 
     async fn entry(&self, attr: Attr, dir: u64, name: &[u8]) -> Result<Answer, FsError> {

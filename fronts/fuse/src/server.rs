@@ -157,7 +157,6 @@ impl FuseServer {
             Ok(place) => {
                 let context = Context {
                     committed: fs,
-                    rt,
                     units,
                     notices: &self.0.notices,
                     by: request.caller,
