@@ -4,7 +4,7 @@ use super::log_test::{append, geometry, start, world, write};
 use crate::{FlushCause, TrailError};
 use std::cell::Cell;
 use std::rc::Rc;
-use tonearm_base::{BufPool, Nanos};
+use tonearm_base::{BufPool, Lsn, Nanos};
 use tonearm_format::LogState;
 use tonearm_rt::{IoError, Op, Rt};
 
@@ -39,9 +39,8 @@ fn refused_record_is_written_when_there_is_space_and_flushed() {
                     (is_full.get() && request.offset == at).then_some(error)
                 });
                 let wanted = trail.space_below_wanted();
-                let lsn = append(&trail, vec![write(&pool, 0, 1, 1)]).await;
-                let waits = trail.clone();
-                // With a caller that waits the record is written durably, else not.
+                let (lsn, waits) = (Lsn(1), trail.clone());
+                // With a caller that waits before the commit is made the record is written durably, else not.
                 let durable = rt.spawn(async move {
                     if refused == Op::Write {
                         waits.wait_flushed(lsn).await.unwrap();
@@ -49,6 +48,8 @@ fn refused_record_is_written_when_there_is_space_and_flushed() {
                     waits.wait_durable(lsn, FlushCause::Commit).await?;
                     Ok::<u32, TrailError>(count_at_end.get())
                 });
+                rt.yield_now().await;
+                assert_eq!(append(&trail, vec![write(&pool, 0, 1, 1)]).await, lsn);
                 wanted.await;
                 assert!(trail.waits_for_space_below());
                 let later = append(&trail, vec![write(&pool, 1, 1, 1)]).await;
