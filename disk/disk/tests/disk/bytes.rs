@@ -170,6 +170,57 @@ fn two_writers_of_one_block_keep_each_others_bytes() {
     }
 }
 
+/// A unit over two volumes, beside a writer of one of them: either one. Its end is a change of both.
+#[test]
+fn a_unit_over_two_volumes_keeps_others_bytes_in_both() {
+    for (writer, index) in WRITERS.into_iter().flat_map(|w| [(w, 0), (w, 1)]) {
+        for ahead in 0..12 {
+            with_rt(
+                &store(8 << 20),
+                small_memory(),
+                SimOptions::default(),
+                async move |rt, disk| {
+                    let mut aru = disk.begin();
+                    let mut files = Vec::new();
+                    for name in ["f", "g"] {
+                        let file = aru.create_file(name, [1; 16], 1).await.unwrap();
+                        aru.write(&file, 0, &[7; 3 * BLOCK]).await.unwrap();
+                        files.push(file);
+                    }
+                    aru.end().await.unwrap();
+                    disk.engine().drain().await.unwrap();
+                    let (mut work, byte) = writer.start(&disk, &files[index], B..B + 100);
+                    let mut done = None;
+                    for _ in 0..ahead {
+                        if done.is_none() {
+                            done = poll_once(&mut work).await;
+                        }
+                        rt.sleep(Nanos::from_micros(20)).await;
+                    }
+                    let mut aru = disk.begin();
+                    for file in &files {
+                        aru.write(file, B + 2000, &[9; 100]).await.unwrap();
+                    }
+                    aru.end().await.unwrap();
+                    match done {
+                        Some(done) => done.unwrap(),
+                        None => work.await.unwrap(),
+                    }
+                    for (at, file) in files.iter().enumerate() {
+                        let mut expected = vec![7; 3 * BLOCK];
+                        expected[BLOCK + 2000..BLOCK + 2100].fill(9);
+                        if at == index {
+                            expected[BLOCK..BLOCK + 100].fill(byte);
+                        }
+                        let found = read_all(file).await;
+                        assert!(found == expected, "{writer:?} of {index}, {ahead} ahead");
+                    }
+                },
+            );
+        }
+    }
+}
+
 #[test]
 fn a_unit_sees_its_own_bytes_over_what_others_commit() {
     for options in [OpenOptions::default(), small_memory()] {
