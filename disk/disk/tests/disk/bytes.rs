@@ -427,6 +427,44 @@ fn what_a_unit_cuts_off_of_others_growth_is_zero_for_the_next_owner() {
     });
 }
 
+/// A file of two runs, whose blocks get another owner while the first run is read.
+#[test]
+fn a_read_gives_no_bytes_of_the_next_owner_of_blocks() {
+    with_rt(
+        &store(8 << 20),
+        OpenOptions::default(),
+        SimOptions::default(),
+        async |_, disk| {
+            let mut files = Vec::new();
+            for (name, byte) in [("f", 1), ("g", 2)] {
+                let mut aru = disk.begin();
+                let file = aru.create_file(name, [byte; 16], 1).await.unwrap();
+                aru.write(&file, 0, &[byte; BLOCK]).await.unwrap();
+                aru.end().await.unwrap();
+                files.push(file);
+            }
+            let file = &files[0];
+            // More than the file has got ahead of its size: the rest is behind the other file.
+            disk.write(file, B, &[1; 39 * BLOCK]).await.unwrap();
+            disk.engine().drain().await.unwrap();
+            let reader = file.clone();
+            let mut read = Box::pin(async move { reader.read(0, 40 * B).await });
+            poll_fn(|context| Poll::Ready(assert!(read.as_mut().poll(context).is_pending()))).await;
+            disk.resize(file, 0).await.unwrap();
+            for name in ["h", "i", "j", "k"] {
+                let mut aru = disk.begin();
+                let next = aru.create_file(name, [3; 16], 1).await.unwrap();
+                aru.write(&next, 0, &[9; 16 * BLOCK]).await.unwrap();
+                aru.end().await.unwrap();
+            }
+            disk.resize(file, 40 * B).await.unwrap();
+            let found = bytes(read.await.unwrap());
+            assert_eq!(found.len(), 40 * BLOCK);
+            assert!(!found.contains(&9), "bytes of another file");
+        },
+    );
+}
+
 #[test]
 fn what_is_known_of_parts_of_blocks_has_a_bound() {
     with(&store(32 << 20), small_memory(), async |disk| {
