@@ -3,7 +3,9 @@
 
 use crate::execute::Executor;
 use crate::ring::Ring;
+use rustix::event::EventfdFlags;
 use std::cell::{Cell, RefCell};
+use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
@@ -16,6 +18,7 @@ use tonearm_format::Roles;
 use tonearm_nbd::transmission::testing::Streams;
 use tonearm_requests::{Recorder, Requests};
 use tonearm_rt::{Data, DeviceId, IoError, Notify, Op, Rt, Semaphore};
+use tonearm_uring::EventSender;
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 use virtio_queue::{Queue, QueueT};
 use vm_memory::{Bytes, GuestAddress, GuestMemoryMmap};
@@ -99,6 +102,8 @@ struct Machine {
     ring: Rc<Ring>,
     /// The guest's end of the event.
     kicks: DeviceId,
+    /// What the guest is told by.
+    calls: OwnedFd,
     pool: BufPool,
     memory: GuestMemoryMmap,
     made: Cell<u16>,
@@ -130,6 +135,8 @@ impl Machine {
         queue.set_ready(true);
         let (connection, monitor) = UnixStream::pair().unwrap();
         let (kick, kicks) = streams.pair();
+        let calls = rustix::event::eventfd(0, EventfdFlags::NONBLOCK).unwrap();
+        let call = EventSender::to(&calls).unwrap();
         let ring = Rc::new_cyclic(|own| Ring {
             contained: Ring::contained(own),
             is_lost: Cell::new(false),
@@ -147,7 +154,7 @@ impl Machine {
             queue: RefCell::new(queue),
             inflight: None,
             kick,
-            call: None,
+            call: Some(call),
             connection,
             fault: RefCell::default(),
             under_way: Cell::new(0),
@@ -163,6 +170,7 @@ impl Machine {
             disk,
             ring,
             kicks,
+            calls,
             pool,
             memory,
             made: Cell::new(0),
@@ -244,6 +252,19 @@ impl Machine {
         let made = self.made.get();
         self.run_until(move |_, used| used == made);
         self.status(made - 1)
+    }
+
+    /// How often the guest was told since the last call of this.
+    fn told(&self) -> u64 {
+        let rt = self.rt.clone();
+        // The ring tells at the end of its turn.
+        self.rt
+            .block_on(async move { rt.sleep(Nanos::from_micros(1)).await });
+        let mut count = [0; 8];
+        match rustix::io::read(&self.calls, &mut count) {
+            Ok(_) => u64::from_ne_bytes(count),
+            Err(_) => 0,
+        }
     }
 
     /// Stops the ring. Returns the number of requests that are used then, and that which it answers with.
@@ -429,4 +450,15 @@ fn a_range_that_fails_ends_its_request_with_an_error_although_a_later_one_would_
         assert_eq!(machine.blocks(4), [0, 1, 1, 1], "those before it are done");
         machine.end();
     }
+}
+
+/// Another process may have died behind a request that it has used, and before it told the guest.
+#[test]
+fn a_guest_is_told_when_its_ring_begins_and_when_a_request_is_used() {
+    let machine = Machine::new(false);
+    assert_eq!(machine.told(), 1);
+    assert_eq!(machine.told(), 0);
+    assert_eq!(machine.request(WRITE, 0, &[1; BLOCK]), 0);
+    assert_eq!(machine.told(), 1);
+    machine.end();
 }

@@ -9,12 +9,12 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::rc::Rc;
-use tonearm_base::BufPool;
+use tonearm_base::{BufPool, Nanos};
 use tonearm_device::raid::{
     ARRAY_LOST, Raid5, Raid5Options, Raid5State, RaidError, RaidStats, RebuildRate,
 };
-use tonearm_device::{Device, Interrupted, Redundancy};
-use tonearm_rt::{Data, IoError, Op};
+use tonearm_device::{Device, DeviceIo, Interrupted, Redundancy};
+use tonearm_rt::{Data, IoError, Op, Rt};
 use tonearm_world::filters::{Access, Effect};
 use tonearm_world::{Crash, DiskImage};
 
@@ -684,5 +684,101 @@ fn small_writes_to_suspect_stripes_correct_their_parity() {
                 "the other interrupted writes are unknown"
             );
         });
+    }
+}
+
+/// A member whose next flush is slow: others that begin later end before it.
+struct SlowFlush {
+    member: Rc<dyn Device>,
+    rt: Rt,
+    is_slow: Rc<Cell<bool>>,
+    is_held: Rc<Cell<bool>>,
+}
+
+impl Device for SlowFlush {
+    fn name(&self) -> &str {
+        self.member.name()
+    }
+
+    fn size_bytes(&self) -> u64 {
+        self.member.size_bytes()
+    }
+
+    fn block_size(&self) -> u32 {
+        self.member.block_size()
+    }
+
+    fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
+        let io = self.member.io(op, offset, len, data);
+        if op != Op::Flush || !self.is_slow.replace(false) {
+            return io;
+        }
+        let (rt, is_held) = (self.rt.clone(), self.is_held.clone());
+        Box::pin(async move {
+            let done = io.await;
+            while is_held.get() {
+                rt.sleep(Nanos::from_micros(10)).await;
+            }
+            done
+        })
+    }
+}
+
+/// A flush that began before the record of a slot was written does not make the write of that record durable, although it found an
+/// earlier record of the same slot.
+#[test]
+fn a_slow_flush_settles_no_record_that_came_after_it() {
+    const MEMBERS: usize = 4;
+    let mut images = vec![DiskImage::new(MEMBER); MEMBERS];
+    // One record.
+    images.push(DiskImage::new(UNIT + 4096));
+    let world = World::of(3, images);
+    let (is_slow, is_held) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(true)));
+    let mut given = world.members(MEMBERS);
+    given[1] = Some(Rc::new(SlowFlush {
+        member: world.devices[1].clone(),
+        rt: world.rt.clone(),
+        is_slow: is_slow.clone(),
+        is_held: is_held.clone(),
+    }));
+    let state = crate::common::without(0);
+    world.kept.0.borrow_mut().push(state);
+    let array = world.open_given(given, UNIT, state, true, false).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let mut log = Log {
+        durable: filled(&array),
+        ..Log::default()
+    };
+    // Column 1 of stripes whose column 0 is missing.
+    let places = [0, 4, 8].map(|row| row * array.stripes().row_bytes() + UNIT);
+    for place in places {
+        log.open.insert(place / PIECE, 5000);
+    }
+    let (rt, own) = (world.rt.clone(), array.clone());
+    world.rt.block_on(async move {
+        fill(&device).await;
+        let filled = own.stats().records;
+        let write = |place: u64| device.write(place, bytes(PIECE as usize, 5000));
+        write(places[0]).await.unwrap();
+        is_slow.set(true);
+        let flushed = device.clone();
+        let slow = rt.spawn(async move { flushed.flush().await });
+        rt.yield_now().await;
+        // It needs the slot, so it flushes.
+        write(places[1]).await.unwrap();
+        is_held.set(false);
+        slow.await.unwrap();
+        write(places[2]).await.unwrap();
+        assert_eq!(own.stats().records, filled + 3);
+    });
+    let crash = world.world.crash();
+    for seed in 0..32 {
+        let cut = Cut {
+            crash: crash.clone(),
+            log: log.clone(),
+            state: world.kept.last(),
+        };
+        let (after, array) = recover(&cut, MEMBERS, seed, None, false);
+        assert_nothing_lost(&after, array, &cut);
     }
 }

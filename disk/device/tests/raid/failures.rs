@@ -379,6 +379,31 @@ fn a_full_member_refuses_the_write_and_the_stripe_is_corrected() {
     }
 }
 
+/// A write of several whole stripes, which a member refuses: all of them are torn, not only the first.
+#[test]
+fn each_stripe_of_a_refused_write_is_corrected() {
+    for victim in 0..4 {
+        let world = World::new(1, 4, 4 << 20);
+        let array = world.open(4, UNIT, CLEAN, false).unwrap();
+        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let plan = world.plans[victim].clone();
+        world.rt.block_on(async move {
+            device.write(0, bytes(LEN, 1)).await.unwrap();
+            plan.set_room(Some(0));
+            let row = array.stripes().row_bytes();
+            let refused = device.write(0, bytes(3 * row as usize, 3)).await;
+            assert_eq!(refused, Err(IoError::ENOSPC));
+            plan.set_room(None);
+            for stripe in [2, 1, 0] {
+                let place = stripe * row + UNIT;
+                device.write(place, bytes(512, 4)).await.unwrap();
+            }
+            let wrong = array.check_parity(|_, _| {}).await;
+            assert_eq!(wrong, Ok(0), "member {victim}");
+        });
+    }
+}
+
 pub const EDQUOT: IoError = IoError { errno: 122 };
 
 #[test]
@@ -513,6 +538,45 @@ fn refused_writes_leave_parity_records_for_others() {
             assert!(read(&device, place, 512).await[..] == pattern(512, 3)[..]);
         }
         assert!(read(&device, 0, UNIT as usize).await[..] == pattern(LEN, 1)[..UNIT as usize]);
+        assert_eq!(array.failure(), None);
+    });
+}
+
+/// Requests that share an update of a degraded stripe, but no bytes of its parity, have a parity record each. If all are refused,
+/// the missing unit needs all of these records.
+#[test]
+fn each_record_of_a_refused_update_is_applied() {
+    const RECORDS: u64 = 4;
+    let mut images = vec![tonearm_world::DiskImage::new(4 << 20); 4];
+    images.push(tonearm_world::DiskImage::new(RECORDS * (UNIT + 4096)));
+    let world = World::of(1, images);
+    let array = world.open(4, UNIT, without(0), true).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let (plan, rt) = (world.plans[3].clone(), world.rt.clone());
+    world.rt.block_on(async move {
+        device.write(0, bytes(LEN, 1)).await.unwrap();
+        // Column 1 of stripe 0, each time at other places. The parity is on member 3, which is full. More rounds than there are
+        // records.
+        for round in 0..2 * RECORDS {
+            plan.set_room(Some(0));
+            let writes: Vec<_> = [512 * round, 8192 + 512 * round]
+                .map(|at| {
+                    let (own, data) = (device.clone(), bytes(512, round));
+                    rt.spawn(async move { own.write(UNIT + at, data).await })
+                })
+                .into();
+            for write in writes {
+                assert_eq!(write.await, Err(IoError::ENOSPC), "round {round}");
+            }
+            plan.set_room(None);
+            let found = read(&device, 0, UNIT as usize).await;
+            let right = found[..] == pattern(LEN, 1)[..UNIT as usize];
+            assert!(right, "the missing unit in round {round}");
+        }
+        for at in [4096, 8192 + 4096] {
+            device.write(UNIT + at, bytes(512, 9)).await.unwrap();
+        }
+        assert_eq!(array.stats().coalesced, 2 * RECORDS);
         assert_eq!(array.failure(), None);
     });
 }

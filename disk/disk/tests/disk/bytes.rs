@@ -170,6 +170,57 @@ fn two_writers_of_one_block_keep_each_others_bytes() {
     }
 }
 
+/// A unit over two volumes, beside a writer of one of them: either one. Its end is a change of both.
+#[test]
+fn a_unit_over_two_volumes_keeps_others_bytes_in_both() {
+    for (writer, index) in WRITERS.into_iter().flat_map(|w| [(w, 0), (w, 1)]) {
+        for ahead in 0..12 {
+            with_rt(
+                &store(8 << 20),
+                small_memory(),
+                SimOptions::default(),
+                async move |rt, disk| {
+                    let mut aru = disk.begin();
+                    let mut files = Vec::new();
+                    for name in ["f", "g"] {
+                        let file = aru.create_file(name, [1; 16], 1).await.unwrap();
+                        aru.write(&file, 0, &[7; 3 * BLOCK]).await.unwrap();
+                        files.push(file);
+                    }
+                    aru.end().await.unwrap();
+                    disk.engine().drain().await.unwrap();
+                    let (mut work, byte) = writer.start(&disk, &files[index], B..B + 100);
+                    let mut done = None;
+                    for _ in 0..ahead {
+                        if done.is_none() {
+                            done = poll_once(&mut work).await;
+                        }
+                        rt.sleep(Nanos::from_micros(20)).await;
+                    }
+                    let mut aru = disk.begin();
+                    for file in &files {
+                        aru.write(file, B + 2000, &[9; 100]).await.unwrap();
+                    }
+                    aru.end().await.unwrap();
+                    match done {
+                        Some(done) => done.unwrap(),
+                        None => work.await.unwrap(),
+                    }
+                    for (at, file) in files.iter().enumerate() {
+                        let mut expected = vec![7; 3 * BLOCK];
+                        expected[BLOCK + 2000..BLOCK + 2100].fill(9);
+                        if at == index {
+                            expected[BLOCK..BLOCK + 100].fill(byte);
+                        }
+                        let found = read_all(file).await;
+                        assert!(found == expected, "{writer:?} of {index}, {ahead} ahead");
+                    }
+                },
+            );
+        }
+    }
+}
+
 #[test]
 fn a_unit_sees_its_own_bytes_over_what_others_commit() {
     for options in [OpenOptions::default(), small_memory()] {
@@ -374,6 +425,44 @@ fn what_a_unit_cuts_off_of_others_growth_is_zero_for_the_next_owner() {
             "content of another file"
         );
     });
+}
+
+/// A file of two runs, whose blocks get another owner while the first run is read.
+#[test]
+fn a_read_gives_no_bytes_of_the_next_owner_of_blocks() {
+    with_rt(
+        &store(8 << 20),
+        OpenOptions::default(),
+        SimOptions::default(),
+        async |_, disk| {
+            let mut files = Vec::new();
+            for (name, byte) in [("f", 1), ("g", 2)] {
+                let mut aru = disk.begin();
+                let file = aru.create_file(name, [byte; 16], 1).await.unwrap();
+                aru.write(&file, 0, &[byte; BLOCK]).await.unwrap();
+                aru.end().await.unwrap();
+                files.push(file);
+            }
+            let file = &files[0];
+            // More than the file has got ahead of its size: the rest is behind the other file.
+            disk.write(file, B, &[1; 39 * BLOCK]).await.unwrap();
+            disk.engine().drain().await.unwrap();
+            let reader = file.clone();
+            let mut read = Box::pin(async move { reader.read(0, 40 * B).await });
+            poll_fn(|context| Poll::Ready(assert!(read.as_mut().poll(context).is_pending()))).await;
+            disk.resize(file, 0).await.unwrap();
+            for name in ["h", "i", "j", "k"] {
+                let mut aru = disk.begin();
+                let next = aru.create_file(name, [3; 16], 1).await.unwrap();
+                aru.write(&next, 0, &[9; 16 * BLOCK]).await.unwrap();
+                aru.end().await.unwrap();
+            }
+            disk.resize(file, 40 * B).await.unwrap();
+            let found = bytes(read.await.unwrap());
+            assert_eq!(found.len(), 40 * BLOCK);
+            assert!(!found.contains(&9), "bytes of another file");
+        },
+    );
 }
 
 #[test]

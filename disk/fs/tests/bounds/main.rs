@@ -1,9 +1,11 @@
-//! Files of very many parts: how much an operation reads, how long it keeps others waiting, and how large its commits are.
+//! Files of very many parts: how much an operation reads, how long it keeps others waiting, and how large its commits are. And
+//! units of several files.
 
 #![allow(clippy::unwrap_used)]
 
 mod deletion;
 mod search;
+mod units;
 
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};

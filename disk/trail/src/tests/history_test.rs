@@ -208,3 +208,42 @@ fn history_goes_on_over_openings() {
         };
     }
 }
+
+/// A reader may stop on its way through the commits of an earlier opening. Those of this opening are on the track behind them, which
+/// was empty when the reader last looked at it.
+#[test]
+fn a_reader_of_an_earlier_opening_finds_what_was_written_meanwhile() {
+    let geometry = geometry(8, 64);
+    let world = world(&geometry);
+    let rt = Rt::new(world.driver());
+    let own = rt.clone();
+    rt.block_on(async move {
+        let pool = BufPool::new(1 << 20);
+        let durable = async |trail: &Trail, version| {
+            let lsn = append(trail, vec![write(&pool, version, 1, version)]).await;
+            trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
+        };
+        let first = start(&own, &pool, &geometry, 1, LogState::default());
+        for version in 1..=3 {
+            durable(&first, version).await;
+        }
+        first.advance();
+        first.finish().await.unwrap();
+        let state = first.end_state();
+        first.stop();
+        let second = start(&own, &pool, &geometry, 2, state);
+        let mut history = History::open(&second, Lsn(1)).await.unwrap();
+        let mut found = Vec::new();
+        for version in 4..=6 {
+            let commits = history.read(1).await.unwrap();
+            found.extend(commits.into_iter().map(|commit| commit.lsn.0));
+            durable(&second, version).await;
+        }
+        while history.next() <= Lsn(6) {
+            let commits = history.read(1).await.unwrap();
+            found.extend(commits.into_iter().map(|commit| commit.lsn.0));
+        }
+        assert_eq!(found, [1, 2, 3, 4, 5, 6]);
+        second.stop();
+    });
+}
