@@ -5,13 +5,13 @@
 use crate::common::{BLOCK, HOME, Open, bytes, commit, run, slow, store, trims, writes, zeroes};
 use std::cell::Cell;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::Nanos;
 use tonearm_engine::{CommitChange, HomeParams, OpenOptions};
 use tonearm_format::SYSTEM_BLOCKS;
-use tonearm_rt::{IoError, Op};
+use tonearm_rt::{IoError, Op, Rt};
 use tonearm_world::SimWorld;
 
 /// What is committed to a block while a round writes it home.
@@ -263,6 +263,48 @@ fn blocks_that_have_space_below_go_home_beside_one_that_has_none() {
             world.clear_fault();
             drain.await.unwrap();
             assert!(!engine.stats().waiting_for_space);
+            engine.close().await.unwrap();
+        },
+    );
+}
+
+/// The result of `future`, unless it takes longer than a while.
+async fn soon<T>(rt: &Rt, future: impl Future<Output = T>) -> Option<T> {
+    let (mut future, mut end) = (pin!(future), pin!(rt.sleep(Nanos::from_secs(5))));
+    poll_fn(|context| match future.as_mut().poll(context) {
+        Poll::Ready(result) => Poll::Ready(Some(result)),
+        Poll::Pending => end.as_mut().poll(context).map(|()| None),
+    })
+    .await
+}
+
+/// There is no space below and the log is full. What frees fewer blocks than it logs waits, and what frees more does not.
+#[test]
+fn small_removals_leave_the_end_of_the_log_while_there_is_no_space_below() {
+    run(
+        &store(HomeParams::Overwrite),
+        OpenOptions::default(),
+        async |open: Open| {
+            let Open { world, rt, engine } = open;
+            world.set_fault(|request| {
+                let is_home = request.op == Op::Write && request.device.0 == HOME;
+                is_home.then_some(IoError::ENOSPC)
+            });
+            for blocks in [16, 1] {
+                while let Some(done) = soon(&rt, commit(&engine, vec![writes(0, blocks, 1)])).await
+                {
+                    engine.wait_durable(done.unwrap()).await.unwrap();
+                }
+            }
+            assert!(engine.stats().waiting_for_space);
+            let small = soon(&rt, engine.admit(4, 3)).await;
+            assert!(small.is_none(), "it waits");
+            let large = soon(&rt, engine.admit(4, 4)).await;
+            drop(large.unwrap().unwrap());
+            world.clear_fault();
+            engine.drain().await.unwrap();
+            let small = soon(&rt, engine.admit(4, 3)).await;
+            drop(small.unwrap().unwrap());
             engine.close().await.unwrap();
         },
     );

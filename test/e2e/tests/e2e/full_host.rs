@@ -1,10 +1,13 @@
 //! The file system below the store is full. Clients wait or get ENOSPC, everything acknowledged as durable survives,
 //! and freed space is used again.
 
-use std::time::Duration;
-use tonearm_tests::mount::{Loop, Mount, possible, small_host};
+use rustix::io::Errno;
+use std::fs::{self, File};
+use std::io::Write;
+use std::time::{Duration, Instant};
+use tonearm_tests::mount::{Loop, Mount, fuse_possible, possible, small_host};
 use tonearm_tests::nbd::Client;
-use tonearm_tests::{Bench, MIB, Server, noise, skipped, wait_until};
+use tonearm_tests::{Bench, MIB, Server, TreeMount, noise, skipped, wait_until};
 
 const STEP: usize = 256 << 10;
 
@@ -121,5 +124,114 @@ fn killed_while_full_it_recovers_once_there_is_space() {
     let mut client = server.client("main");
     check(&mut client, flushed);
     server.end_ok();
+    bench.ok(&["check", "host/s.tn"]);
+}
+
+/// Time for each call of a user who frees space. A removal that waits for space gives up after two seconds.
+const CALL: Duration = Duration::from_secs(15);
+
+/// Carries out `call` in the time that a user would wait.
+fn in_time<T>(what: &str, call: impl FnOnce() -> T) -> T {
+    let started = Instant::now();
+    let result = call();
+    let took = started.elapsed();
+    assert!(took < CALL, "{what} took {took:?}");
+    result
+}
+
+/// Writes durably to a file of the mount until the host is full, in a thread that waits then. Returns when creations are refused.
+fn fill_mount(mount: &TreeMount) -> std::thread::JoinHandle<()> {
+    let filler = mount.path("filler");
+    let fills = std::thread::spawn(move || {
+        let mut file = File::create(filler).expect("made");
+        for seed in 0..400 {
+            let written = file.write_all(&noise(seed, 1 << 20));
+            if written.and_then(|()| file.sync_data()).is_err() {
+                return;
+            }
+        }
+    });
+    let mut probes = 0;
+    wait_until("a full host", Duration::from_secs(60), || {
+        let probe = mount.path(&format!("probe {probes}"));
+        probes += 1;
+        let made = in_time("a creation", || File::create_new(&probe).map(drop));
+        made.is_err_and(|error| Errno::from_io_error(&error) == Some(Errno::NOSPC))
+    });
+    fills
+}
+
+/// The host of a mount is full. Its users can look at all files, and remove some. Small files may stay, since their removal needs as
+/// much of the log as it frees; large ones go, and with their space the writer goes on.
+#[test]
+fn users_of_a_mount_on_a_full_host_can_look_and_remove() {
+    if let Err(why) = possible().and_then(|()| fuse_possible()) {
+        return skipped("a mount on a full file system", &why);
+    }
+    let bench = Bench::new();
+    let (_device, host) = small_host(&bench, 120 * MIB);
+    // Recovery needs space for what the log has.
+    fs::write(host.root().join("ballast"), noise(5, 24 << 20)).expect("written");
+    let sizes = ["--size", "400MiB", "--log-size", "16MiB", "--no-volume"];
+    bench.ok(&[&["create", "host/s.tn"], &sizes[..]].concat());
+    let open = || {
+        let place = bench.path("mnt");
+        let _ = fs::create_dir(&place);
+        let server = Server::start_with(&bench, &["mount", "host/s.tn", "mnt"], "mounted ");
+        let server = server.unwrap_or_else(|ran| panic!("not mounted: {ran:?}"));
+        TreeMount::of(server, place)
+    };
+    let mount = open();
+    for folder in ["small", "large"] {
+        fs::create_dir(mount.path(folder)).expect("made");
+    }
+    let large = |index: u64| mount.path(&format!("large/{index}"));
+    for index in 0..30 {
+        fs::write(large(index), noise(index, 1 << 20)).expect("written");
+    }
+    for index in 0..300 {
+        fs::write(mount.path(&format!("small/{index}")), [7; 4096]).expect("written");
+    }
+    let fills = fill_mount(&mount);
+
+    let mut removed = 0;
+    for index in 0..300 {
+        let path = mount.path(&format!("small/{index}"));
+        let result = in_time("a removal", || fs::remove_file(&path));
+        in_time("a listing", || {
+            fs::read_dir(mount.path("small")).expect("list").count()
+        });
+        match result {
+            Ok(()) => removed += 1,
+            Err(error) => {
+                assert_eq!(Errno::from_io_error(&error), Some(Errno::NOSPC), "{error}");
+                assert!(path.exists(), "{index}");
+                break;
+            }
+        }
+    }
+    println!("{removed} small files were removed");
+    for index in 0..3 {
+        in_time("a removal", || fs::remove_file(large(index))).expect("removed");
+    }
+    mount.kill9();
+    fills.join().expect("it ends");
+
+    fs::remove_file(host.root().join("ballast")).expect("removed");
+    let mount = in_time("an opening", open);
+    let listed = in_time("a listing", || {
+        fs::read_dir(mount.path("small")).expect("list").count()
+    });
+    assert_eq!(listed, 300 - removed);
+    for index in 3..30 {
+        in_time("a removal", || {
+            fs::remove_file(mount.path(&format!("large/{index}")))
+        })
+        .expect("removed");
+    }
+    wait_until("a creation", Duration::from_secs(20), || {
+        File::create_new(mount.path("last probe")).is_ok()
+    });
+    mount.unmount();
     bench.ok(&["check", "host/s.tn"]);
 }
