@@ -131,6 +131,23 @@ fn a_user_has_a_part_of_the_units() {
     });
 }
 
+/// Many users together leave a part of the units to root.
+#[test]
+fn root_has_a_part_of_the_units() {
+    with_fs(8 << 20, |_, fs| async move {
+        let mut units = Vec::new();
+        for user in 0..7 {
+            let of_user = fs.for_user(Some(ONE + user));
+            units.extend((0..128).map(|_| of_user.begin().unwrap()));
+        }
+        let last = fs.for_user(Some(ONE + 7)).begin();
+        assert!(matches!(last, Err(FsError::TooManyUnits(896))));
+        units.extend((0..128).map(|_| fs.begin().unwrap()));
+        assert!(matches!(fs.begin(), Err(FsError::TooManyUnits(1024))));
+        drop(units);
+    });
+}
+
 /// A rename leaves a whiteout in the same commit: no moment shows what the layers below have of the name.
 #[test]
 fn a_rename_leaves_a_whiteout() {
