@@ -514,7 +514,8 @@ impl<'a> Archiver<'a> {
     /// for.
     fn wants_base(&self) -> bool {
         let (number, now) = (self.base_number, self.source.now());
-        let age = self.ages.of(number, self.base_made_ms, now);
+        // A wrong clock may make a base too early, which costs its bytes.
+        let age = self.ages.by_stamp(number, self.base_made_ms, now);
         let is_old = self.options.keep_ms > 0 && age > self.options.keep_ms / 2;
         self.range_bytes > self.base_bytes.max(BASE_BYTES_MIN) || is_old && self.range_bytes > 0
     }
@@ -600,3 +601,10 @@ impl<'a> Archiver<'a> {
 fn hex(uuid: &Uuid) -> String {
     uuid.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+#[path = "archiver/archiver_test.rs"]
+mod archiver_test;
+#[cfg(test)]
+#[path = "archiver/rig_test.rs"]
+mod rig_test;

@@ -235,7 +235,8 @@ impl Archiver<'_> {
         let (first, last) = (&ranges[0], &ranges[taken - 1]);
         let exact_from = ranges.iter().map(|range| range.exact_from).max();
         let mut header = self.header(ArchiveKind::Merged, first.first, last.last);
-        header.number = last.number;
+        // As the range that it ends with: what stamps say of time depends on the epoch.
+        (header.number, header.epoch) = (last.number, last.epoch);
         header.base = first.numbers().0;
         header.previous_crc = first.previous_crc;
         header.digest = last.end_crc();

@@ -111,9 +111,12 @@ impl Archiver<'_> {
     /// Puts the next object of the chain. Returns its bytes.
     pub(super) async fn put_link(
         &mut self,
-        header: ArchiveHeader,
+        mut header: ArchiveHeader,
         packer: Packer,
     ) -> Result<u64, ArchiveError> {
+        let made = self.source.now();
+        let begins_epoch = self.ages.must_begin_epoch(header.unix_ms, made);
+        header.epoch += u64::from(begins_epoch);
         let (header, object) = packer.seal(self.bucket.keys(), header);
         let name = link_name(header.number);
         let mut pause = self.options.interval.min(PAUSE_MIN);
@@ -132,7 +135,9 @@ impl Archiver<'_> {
         let bytes = object.len() as u64;
         self.recycle(object);
         (self.number, self.crc) = (header.number, header.crc());
+        self.epoch = header.epoch;
         self.ages.note(header.number, self.source.now());
+        self.ages.note_epoch(header.unix_ms, made, begins_epoch);
         self.merging.note(&header);
         self.info.raw_bytes += header.raw_bytes;
         Ok(bytes)

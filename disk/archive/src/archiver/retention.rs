@@ -79,13 +79,10 @@ impl Archiver<'_> {
         if self.options.keep_ms == 0 {
             return 0;
         }
-        let (now, mut reached_ms, mut old) = (self.source.now(), 0, BTreeSet::new());
-        for link in catalog.links.values() {
-            let stamp_ms = self.ages.stamp(link, &mut reached_ms);
-            if self.ages.of(link.number, stamp_ms, now) >= self.options.keep_ms {
-                old.insert(link.number);
-            }
-        }
+        let (now, passed) = (self.source.now(), self.ages.passed(catalog.links.values()));
+        let links = catalog.links.values().map(|link| link.number);
+        let is_old = |number: &u64| self.ages.of(*number, &passed, now) >= self.options.keep_ms;
+        let old: BTreeSet<u64> = links.filter(is_old).collect();
         let parts = catalog.restorable().into_iter().rev();
         let part = parts.map(|part| part.base).find(|base| old.contains(base));
         part.map_or(0, |number| {
