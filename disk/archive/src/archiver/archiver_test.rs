@@ -69,3 +69,62 @@ fn what_is_old_is_deleted_and_merged_after_restarts() {
     }
     assert!(rig.names("merged/").len() > 10);
 }
+
+#[test]
+fn writer_whose_last_object_is_of_another_opening_is_fenced() {
+    let rig = Rig::new();
+    rig.after(3700, |rig| {
+        // The chain went on to number 90 while this writer was stalled, and another stalled one has used its number.
+        let names = rig.names("chain/");
+        let last = names.last().unwrap();
+        let header = rig.header(last);
+        for name in &names {
+            rig.remove(name);
+        }
+        for number in [header.number, 89, 90] {
+            let other = ArchiveHeader {
+                number,
+                epoch: header.epoch + 7,
+                previous_crc: 12345,
+                ..header
+            };
+            rig.place(&link_name(number), other.encode().to_vec());
+        }
+    });
+    let ended = rig.run(8);
+    assert!(
+        matches!(ended, Err(ArchiveError::Fenced { .. })),
+        "{ended:?}"
+    );
+    assert!(rig.info().archived_lsn < 15);
+}
+
+#[test]
+fn own_object_is_not_taken_for_another() {
+    for folder in ["chain/", "base/", "mark/"] {
+        for absent in [1, 2, 6] {
+            let (rig, mut lost, mut left) = (Rig::new(), String::new(), absent);
+            rig.fault(move |asked| match asked {
+                Asked::Put(name) if name.starts_with(folder) && lost.is_empty() => {
+                    lost = name.to_string();
+                    Fate::AnswerLost
+                }
+                Asked::Head(name) | Asked::Get(name) if *name == lost && left > 0 => {
+                    left -= 1;
+                    Fate::Absent
+                }
+                _ => Fate::Sound,
+            });
+            let (sender, receiver) = std::sync::mpsc::channel();
+            rig.after(3500, |rig| {
+                let lsn = Lsn(rig.durable.get());
+                let (name, done) = ("named".to_string(), sender);
+                rig.marks.borrow_mut().push(MarkRequest { name, lsn, done });
+            });
+            rig.run(6).unwrap();
+            assert_eq!(receiver.recv(), Ok(Ok(())), "{folder} {absent}");
+            assert_eq!(rig.restorable(), 16, "{folder} {absent}");
+            assert_eq!(rig.names("base/").len(), 1, "{folder} {absent}");
+        }
+    }
+}

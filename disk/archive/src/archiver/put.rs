@@ -20,6 +20,9 @@ use tonearm_format::{
 /// Most bytes of the payload of an opening that is read for the name of its writer.
 const OPENING_BYTES_MAX: u64 = 64 << 10;
 
+/// How often an object is asked for that has the own header and was not there as a whole.
+const LOOKS: usize = 10;
+
 /// What has the name of an object that was put.
 pub(super) enum Placed {
     /// The object.
@@ -31,12 +34,13 @@ pub(super) enum Placed {
 impl Archiver<'_> {
     /// Puts an object. Returns when it is there, or another one is.
     pub(super) async fn put(&mut self, name: &str, object: &Bytes) -> Result<Placed, ArchiveError> {
-        let mut pause = self.options.interval.min(PAUSE_MIN);
+        let (mut pause, mut looks) = (self.options.interval.min(PAUSE_MIN), 0);
         let placed = loop {
             if self.put_once(name, object).await? {
                 break Placed::Own;
             }
-            match self.look(name, object).await? {
+            looks += 1;
+            match self.look(name, object, looks).await? {
                 Some(placed) => break placed,
                 None => {
                     let reason = format!(
@@ -66,17 +70,36 @@ impl Archiver<'_> {
         .await
     }
 
-    /// What is there in the place of `object`. Reads no more than that has.
-    async fn look(&mut self, name: &str, object: &Bytes) -> Result<Option<Placed>, ArchiveError> {
-        if self.begin_of(name, object.len()).await?.as_deref() == Some(&object[..]) {
+    /// What is there in the place of `object`, as far as that is known after so many `looks`. Reads no more than that has.
+    async fn look(
+        &mut self,
+        name: &str,
+        object: &Bytes,
+        looks: usize,
+    ) -> Result<Option<Placed>, ArchiveError> {
+        let found = self.begin_of(name, object.len()).await?;
+        if found.as_deref() == Some(&object[..]) {
             return Ok(Some(Placed::Own));
         }
         if let Some(header) = self.header_of(name).await? {
-            return Ok(Some(Placed::Other(header)));
+            let is_own = |header: &ArchiveHeader| object.starts_with(&header.encode());
+            if !header.as_ref().is_ok_and(is_own) {
+                return Ok(Some(Placed::Other(header)));
+            }
+            // The answer that there was none was wrong. An object that stays shorter is cut off.
+            let is_damaged = found.is_some() || looks > LOOKS;
+            let damage = || Placed::Other(Err(FormatError::Checksum("archive object")));
+            return Ok(is_damaged.then(damage));
         }
         // One that is shorter than a header is none of an archive.
-        let is_there = self.begin_of(name, 1).await?.is_some();
-        Ok(is_there.then(|| Placed::Other(ArchiveHeader::decode(&[]))))
+        let any = self
+            .retry(async |bucket| {
+                let any = bucket.get(name).await;
+                any.map_err(|error| bucket_error(bucket, error))
+            })
+            .await?;
+        let is_short = any.is_some_and(|any| any.len() < ARCHIVE_HEADER_BYTES);
+        Ok(is_short.then(|| Placed::Other(ArchiveHeader::decode(&[]))))
     }
 
     /// The first `bytes` bytes of an object, if it is there and so long.
@@ -143,17 +166,25 @@ impl Archiver<'_> {
         Ok(bytes)
     }
 
-    /// False when the last object that was put is not there any more.
+    /// False when the last object that was put is not there any more, or is damaged.
     ///
     /// # Errors
-    /// When that is so because another opening has continued the chain, and what is old was deleted since.
+    /// When that is so because another opening has continued the chain, and what is old was deleted since. Then that number
+    /// may have been free, and have an object of yet another opening.
     pub(super) async fn has_last(&mut self) -> Result<bool, ArchiveError> {
-        if self.number == 0 || self.header_of(&link_name(self.number)).await?.is_some() {
+        if self.number == 0 {
+            return Ok(true);
+        }
+        let name = link_name(self.number);
+        let found = self.header_of(&name).await?;
+        let found = found.and_then(Result::ok);
+        if found.is_some_and(|header| header.crc() == self.crc) {
             return Ok(true);
         }
         // The next one may be of this writer.
         match self.end_beyond(self.number + 1).await? {
             Some(end) => Err(self.fenced(&link_name(end)).await),
+            None if found.is_some() => Err(self.fenced(&name).await),
             None => Ok(false),
         }
     }
