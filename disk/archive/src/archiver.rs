@@ -8,6 +8,7 @@
 //! base.
 
 mod ages;
+mod end;
 mod exact;
 mod groups;
 mod merging;
@@ -536,7 +537,12 @@ impl<'a> Archiver<'a> {
         // In this object itself, and from here on, headers name it. Nothing can be restored before it is there.
         header.base = header.number;
         header.inexact_from = kept.as_ref().map_or(0, |kept| kept.first);
+        let gaps = self.info.gaps;
         self.put_link(header, Packer::of(&payload.encode())).await?;
+        if self.info.gaps > gaps {
+            // An object before it is gone, which it may need.
+            return Ok(());
+        }
         if self.base_number == 0 {
             self.restorable_from = at;
         }
@@ -582,6 +588,12 @@ impl<'a> Archiver<'a> {
             // First in the chain. There it ends what may be merged, also when names are not listed yet.
             self.put_link(header, Packer::of(&[])).await?;
             let mark = self.marks.swap_remove(at);
+            if self.base_number == 0 {
+                let text = "an object of the archive is gone, so this state could not be restored; set the mark again when \
+                            `tonearm archive status` says that a base is complete";
+                let _ = mark.done.send(Err(text.into()));
+                continue;
+            }
             (header.exact_from, header.base) = (0, 0);
             (header.number, header.previous_crc, header.digest) = (0, 0, 0);
             let (_, object) = Packer::of(&[]).seal(self.bucket.keys(), header);

@@ -17,7 +17,7 @@ pub(crate) const PROBE: &str = "probe";
 /// So many objects at the end of the chain are never deleted. A list that lags behind by less still shows where it ends.
 pub(crate) const LAST_LINKS: u64 = 4;
 /// Objects that are looked for at once behind the listed ones.
-const AHEAD: u64 = 8;
+pub(crate) const AHEAD: u64 = 8;
 /// Most objects by which a list may lag.
 const LAG: u64 = 64;
 /// Headers that are read at once.
@@ -135,35 +135,6 @@ pub(crate) async fn any_heads(
 pub(crate) async fn names(bucket: &dyn Bucket, folder: &str) -> Result<Vec<String>, ArchiveError> {
     let names = bucket.list(folder).await;
     names.map_err(|error| bucket_error(bucket, error))
-}
-
-/// Numbers of the objects of the chain, ascending, and the header of the last one.
-///
-/// # Errors
-/// When that header is damaged, and when the last object is not there although the list shows it.
-pub(crate) async fn links(
-    bucket: &dyn Bucket,
-) -> Result<(Vec<u64>, Option<ArchiveHeader>), ArchiveError> {
-    let Numbers {
-        numbers,
-        expected,
-        last,
-        ..
-    } = numbers(bucket).await?;
-    match (last, numbers.last().copied().or(expected)) {
-        (Some(Ok(header)), _) => Ok((numbers, Some(header))),
-        (None, None) => Ok((numbers, None)),
-        (Some(Err(error)), number) => {
-            let name = link_name(number.unwrap_or(1));
-            Err(object_error(bucket, &name, error))
-        }
-        (None, Some(_)) => Err(ArchiveError::Missing {
-            url: bucket.url(),
-            name: link_name(expected.unwrap_or(1)),
-            first: Lsn(1),
-            last: Lsn(1),
-        }),
-    }
 }
 
 /// The numbers of a chain.

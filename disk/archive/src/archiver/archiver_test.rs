@@ -1,6 +1,6 @@
 use super::rig_test::{Asked, Fate, Rig, options};
 use super::*;
-use crate::chain::link_name;
+use crate::chain::{self, link_name};
 
 const DAY_MS: u64 = 24 * 3_600_000;
 
@@ -127,4 +127,188 @@ fn own_object_is_not_taken_for_another() {
             assert_eq!(rig.names("base/").len(), 1, "{folder} {absent}");
         }
     }
+}
+
+/// Damages an object.
+fn damage(rig: &Rig, name: &str) {
+    let mut object = rig.object(name);
+    object[60] ^= 1;
+    rig.place(name, object);
+}
+
+#[test]
+fn next_opening_does_not_believe_a_base_whose_objects_are_gone() {
+    let last = |names: Vec<String>| names.last().unwrap().clone();
+    let bases = |rig: &Rig| rig.of_kind(ArchiveKind::Base)[0].clone();
+    let cases: [(&str, &dyn Fn(&Rig)); 6] = [
+        ("base", &|rig| rig.remove(&bases(rig))),
+        ("damaged base", &|rig| damage(rig, &bases(rig))),
+        ("part", &|rig| rig.remove(&last(rig.names("base/")))),
+        ("damaged part", &|rig| {
+            damage(rig, &last(rig.names("base/")))
+        }),
+        ("range", &|rig| {
+            rig.remove(&rig.of_kind(ArchiveKind::Range)[1])
+        }),
+        ("damaged range", &|rig| {
+            damage(rig, &rig.of_kind(ArchiveKind::Range)[2])
+        }),
+    ];
+    for (what, harm) in cases {
+        let rig = Rig::new();
+        rig.run(6).unwrap();
+        harm(&rig);
+        rig.told.borrow_mut().clear();
+        rig.run(6).unwrap();
+        assert_eq!(rig.info().gaps, 1, "{what}");
+        assert!(rig.has_told(|info| !info.restorable), "{what}");
+        assert_eq!(rig.info().archived_lsn, 22, "{what}");
+        assert_eq!(rig.restorable(), 22, "{what}");
+        // With the new base all is right again.
+        rig.run(2).unwrap();
+        assert_eq!((rig.info().gaps, rig.restorable()), (0, 24), "{what}");
+    }
+}
+
+#[test]
+fn sound_archive_is_continued_without_a_new_base() {
+    for options in [options(), keeping(20_000, 0), keeping(0, 5_000)] {
+        let rig = Rig::new();
+        for _ in 0..5 {
+            rig.commits(20);
+            rig.open(&options).unwrap();
+            assert_eq!(rig.info().gaps, 0);
+        }
+        assert_eq!(rig.restorable(), 110);
+        if options.keep_ms == 0 {
+            assert_eq!(rig.of_kind(ArchiveKind::Base).len(), 1);
+        }
+    }
+}
+
+/// The number behind the last one of the chain.
+fn next_number(rig: &Rig) -> u64 {
+    let names = rig.names("chain/");
+    names
+        .iter()
+        .filter_map(|name| chain::link_number(name))
+        .max()
+        .unwrap()
+        + 1
+}
+
+#[test]
+fn odd_objects_behind_the_end_are_left_out() {
+    let of_store = |rig: &Rig, store: Uuid, number: u64| {
+        let header = rig.header(&link_name(3));
+        let other = ArchiveHeader {
+            store,
+            number,
+            ..header
+        };
+        other.encode().to_vec()
+    };
+    let cases: [(&str, u64, &dyn Fn(&Rig, u64) -> Vec<u8>); 8] = [
+        ("junk", 0xffff, &|_, _| vec![7; 400]),
+        ("nothing", 0xffff, &|_, _| Vec::new()),
+        ("another store", 0xffff, &|rig, number| {
+            of_store(rig, [9; 16], number)
+        }),
+        ("a copy", 0xff, &|rig, _| rig.object(&link_name(3))),
+        ("junk next", 0, &|_, _| vec![7; 400]),
+        ("nothing next", 0, &|_, _| Vec::new()),
+        ("another store next", 0, &|rig, number| {
+            of_store(rig, [9; 16], number)
+        }),
+        ("a copy next", 0, &|rig, _| rig.object(&link_name(3))),
+    ];
+    for (what, number, object) in cases {
+        // Before an opening, and while the archiver runs.
+        let rig = Rig::new();
+        rig.run(6).unwrap();
+        let at = number.max(next_number(&rig));
+        rig.place(&link_name(at), object(&rig, at));
+        rig.asked.set(0);
+        rig.run(6).unwrap();
+        assert!(rig.asked.get() < 2000, "{what}: {}", rig.asked.get());
+        assert_eq!(rig.info().archived_lsn, 22, "{what}");
+        assert!(rig.info().odd.is_some(), "{what}");
+        assert_eq!(rig.info().gaps, 0, "{what}");
+        let catalog = rig.catalog();
+        assert_eq!(
+            catalog.restorable().last().map(|part| part.last.0),
+            Some(22),
+            "{what}"
+        );
+        if number == 0 {
+            rig.after(3200, |rig| {
+                rig.place(&link_name(next_number(rig)), vec![7; 100]);
+            });
+        }
+        rig.run(6).unwrap();
+        assert_eq!(rig.info().archived_lsn, 28, "{what}");
+    }
+}
+
+#[test]
+fn object_of_a_later_version_is_not_passed_over() {
+    let rig = Rig::new();
+    rig.run(3).unwrap();
+    let number = next_number(&rig);
+    let mut later = rig.object(&link_name(number - 1));
+    later[8] = 9;
+    rig.place(&link_name(number), later);
+    let ended = rig.run(3);
+    assert!(
+        matches!(ended, Err(ArchiveError::Object { .. })),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn archive_of_another_store_is_refused() {
+    let rig = Rig::new();
+    rig.run(3).unwrap();
+    rig.store.set([4; 16]);
+    let ended = rig.run(3);
+    assert!(
+        matches!(ended, Err(ArchiveError::OtherStore { .. })),
+        "{ended:?}"
+    );
+}
+
+#[test]
+fn listed_object_that_is_absent_for_seconds_is_waited_for() {
+    let rig = Rig::new();
+    rig.run(3).unwrap();
+    let last = link_name(next_number(&rig) - 1);
+    let (clock, until) = (rig.now.clone(), Nanos(rig.now.get().0 + 3_000_000_000));
+    rig.fault(move |asked| match asked {
+        Asked::Head(name) | Asked::Get(name) if *name == last && clock.get() < until => {
+            Fate::Absent
+        }
+        _ => Fate::Sound,
+    });
+    rig.told.borrow_mut().clear();
+    rig.run(8).unwrap();
+    assert!(rig.has_told(|info| info.state == ArchiveState::Waiting));
+    assert_eq!((rig.info().gaps, rig.restorable()), (0, 21));
+}
+
+#[test]
+fn archive_goes_on_when_its_last_object_is_gone() {
+    let rig = Rig::new();
+    rig.after(4200, |rig| {
+        let last = link_name(next_number(rig) - 1);
+        rig.remove(&last);
+    });
+    rig.run(60).unwrap();
+    assert!(rig.has_told(|info| info.state == ArchiveState::Waiting));
+    assert!(rig.has_told(|info| info.gaps == 1 && !info.restorable));
+    assert_eq!(
+        (rig.info().gaps, rig.info().archived_lsn, rig.restorable()),
+        (1, 70, 70)
+    );
+    rig.run(1).unwrap();
+    assert_eq!((rig.info().gaps, rig.restorable()), (0, 71));
 }

@@ -289,13 +289,10 @@ impl Archiver<'_> {
 
     /// Fails when another opening has taken the place of this one.
     async fn check_place(&mut self) -> Result<(), ArchiveError> {
-        let next = link_name(self.number + 1);
-        let heads =
-            self.retry(async |bucket| chain::heads(bucket, std::slice::from_ref(&next)).await);
-        if heads.await? != [None] {
-            return Err(self.fenced(&next).await);
+        if let Some(next) = self.follower().await? {
+            return Err(self.fenced(&link_name(next.number)).await);
         }
         // What the other one has put there may be too old to be kept. Then so is the object before it.
-        self.has_last().await.map(drop)
+        self.has_last(self.number + 1).await.map(drop)
     }
 }
