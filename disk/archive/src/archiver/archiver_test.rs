@@ -1,6 +1,8 @@
 use super::rig_test::{Asked, Fate, Rig, options};
 use super::*;
 use crate::chain::{self, link_name};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 
 const DAY_MS: u64 = 24 * 3_600_000;
 
@@ -311,4 +313,104 @@ fn archive_goes_on_when_its_last_object_is_gone() {
     );
     rig.run(1).unwrap();
     assert_eq!((rig.info().gaps, rig.restorable()), (0, 71));
+}
+
+#[test]
+fn damaged_block_of_the_store_ends_no_archive() {
+    let (rig, keep) = (Rig::new(), keeping(400_000, 0));
+    // The base of the middle of the time cannot be read.
+    rig.after(100_000, |rig| rig.bad_block.set(true));
+    rig.after(250_000, |rig| assert!(rig.info().unbased.is_some()));
+    rig.after(300_000, |rig| rig.bad_block.set(false));
+    rig.commits(1000);
+    rig.open(&keep).unwrap();
+    assert_eq!((rig.info().gaps, rig.restorable()), (0, 1010));
+    assert_eq!(rig.info().unbased, None);
+    assert!(rig.of_kind(ArchiveKind::Base).len() >= 2);
+    // A first one that cannot be read.
+    let rig = Rig::new();
+    rig.bad_block.set(true);
+    rig.after(100_000, |rig| {
+        assert!(!rig.info().restorable && rig.info().unbased.is_some());
+        rig.bad_block.set(false);
+    });
+    rig.run(800).unwrap();
+    assert_eq!((rig.info().gaps, rig.restorable()), (0, 810));
+}
+
+#[test]
+fn commits_do_not_wait_for_deletes() {
+    let (rig, keep) = (Rig::new(), keeping(100_000, 0));
+    let deletes = std::rc::Rc::new(std::cell::Cell::new(0));
+    let count = deletes.clone();
+    rig.fault(move |asked| match asked {
+        Asked::Delete(_) => {
+            count.set(count.get() + 1);
+            Fate::Slow
+        }
+        _ => Fate::Sound,
+    });
+    rig.commits(600);
+    rig.open(&keep).unwrap();
+    assert!(deletes.get() > 100, "{}", deletes.get());
+    // Each second there is a commit: a range for each few seconds, also while objects are deleted.
+    let ranges = rig.of_kind(ArchiveKind::Range);
+    let widths = ranges.iter().map(|name| {
+        let header = rig.header(name);
+        header.last - header.first
+    });
+    assert!(widths.max().unwrap() <= 5);
+    assert_eq!(rig.restorable(), 610);
+}
+
+#[test]
+fn odd_object_behind_the_end_does_not_keep_what_is_old() {
+    let (rig, keep) = (Rig::new(), keeping(100_000, 0));
+    rig.after(1500, |rig| rig.place(&link_name(0xffff), vec![7; 400]));
+    rig.commits(400);
+    rig.open(&keep).unwrap();
+    assert!(!rig.names("chain/").contains(&link_name(1)));
+    assert_eq!(rig.info().undeleted, None);
+    // One that states need does.
+    let rig = Rig::new();
+    rig.after(90_000, |rig| damage(rig, &link_name(60)));
+    rig.commits(120);
+    rig.open(&keep).unwrap();
+    assert!(rig.names("chain/").contains(&link_name(1)));
+    let why = rig.info().undeleted.unwrap();
+    assert!(why.contains("cannot be used"), "{why}");
+}
+
+#[test]
+fn damaged_merged_object_is_not_made_for_ever() {
+    let (rig, keep) = (Rig::new(), keeping(0, 5_000));
+    rig.after(15_000, |rig| {
+        for first in 2..60 {
+            for last in first + 1..60 {
+                let name = format!("merged/{first:016x}-{last:016x}");
+                if !rig.names("merged/").contains(&name) && first % 3 == 0 {
+                    rig.place(&name, vec![0; 400]);
+                }
+            }
+        }
+    });
+    let puts = std::rc::Rc::new(RefCell::new(BTreeMap::<String, u32>::new()));
+    let counts = puts.clone();
+    rig.fault(move |asked| {
+        if let Asked::Put(name) = asked {
+            *counts.borrow_mut().entry(name.to_string()).or_default() += 1;
+        }
+        Fate::Sound
+    });
+    rig.commits(120);
+    rig.open(&keep).unwrap();
+    let most = puts
+        .borrow()
+        .iter()
+        .filter(|(name, _)| name.starts_with("merged/"))
+        .map(|(_, puts)| *puts)
+        .max();
+    assert_eq!(most, Some(1));
+    assert!(rig.info().unmerged.is_some());
+    assert_eq!(rig.restorable(), 130);
 }
