@@ -525,7 +525,7 @@ impl<'a> Archiver<'a> {
     fn give_up_base(&mut self, error: &EngineError) {
         self.base = None;
         self.base_rests_until = Nanos(self.source.now().0 + BASE_REST.0);
-        self.info.unbased = Some(format!(
+        self.info.notes.unbased = Some(format!(
             "{error}; commits are archived meanwhile, and it is tried again in {} minutes",
             BASE_REST.0 / 60_000_000_000
         ));
@@ -564,7 +564,7 @@ impl<'a> Archiver<'a> {
             parts: base.parts,
         };
         let kept = self.kept(base.folder).await;
-        self.info.undeleted = kept.as_ref().err().cloned();
+        self.info.notes.undeleted = kept.as_ref().err().cloned();
         let kept = kept.ok();
         let mut header = self.header(ArchiveKind::Base, base.from.0, at.0);
         header.exact_from = self.archived.0;
@@ -583,7 +583,7 @@ impl<'a> Archiver<'a> {
         self.base_number = self.number;
         (self.base_bytes, self.range_bytes) = (base.bytes, 0);
         self.base_made_ms = self.source.unix_ms();
-        self.info.unbased = None;
+        self.info.notes.unbased = None;
         self.old = kept.map_or_else(VecDeque::new, |kept| kept.old.into());
         self.merging.forget();
         Ok(())

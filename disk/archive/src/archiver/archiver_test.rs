@@ -140,9 +140,10 @@ fn damage(rig: &Rig, name: &str) {
 
 #[test]
 fn next_opening_does_not_believe_a_base_whose_objects_are_gone() {
+    type Harm<'a> = &'a dyn Fn(&Rig);
     let last = |names: Vec<String>| names.last().unwrap().clone();
     let bases = |rig: &Rig| rig.of_kind(ArchiveKind::Base)[0].clone();
-    let cases: [(&str, &dyn Fn(&Rig)); 6] = [
+    let cases: [(&str, Harm<'_>); 6] = [
         ("base", &|rig| rig.remove(&bases(rig))),
         ("damaged base", &|rig| damage(rig, &bases(rig))),
         ("part", &|rig| rig.remove(&last(rig.names("base/")))),
@@ -201,6 +202,7 @@ fn next_number(rig: &Rig) -> u64 {
 
 #[test]
 fn odd_objects_behind_the_end_are_left_out() {
+    type Object<'a> = &'a dyn Fn(&Rig, u64) -> Vec<u8>;
     let of_store = |rig: &Rig, store: Uuid, number: u64| {
         let header = rig.header(&link_name(3));
         let other = ArchiveHeader {
@@ -210,7 +212,7 @@ fn odd_objects_behind_the_end_are_left_out() {
         };
         other.encode().to_vec()
     };
-    let cases: [(&str, u64, &dyn Fn(&Rig, u64) -> Vec<u8>); 8] = [
+    let cases: [(&str, u64, Object<'_>); 8] = [
         ("junk", 0xffff, &|_, _| vec![7; 400]),
         ("nothing", 0xffff, &|_, _| Vec::new()),
         ("another store", 0xffff, &|rig, number| {
@@ -234,7 +236,7 @@ fn odd_objects_behind_the_end_are_left_out() {
         rig.run(6).unwrap();
         assert!(rig.asked.get() < 2000, "{what}: {}", rig.asked.get());
         assert_eq!(rig.info().archived_lsn, 22, "{what}");
-        assert!(rig.info().odd.is_some(), "{what}");
+        assert!(rig.info().notes.odd.is_some(), "{what}");
         assert_eq!(rig.info().gaps, 0, "{what}");
         let catalog = rig.catalog();
         assert_eq!(
@@ -320,18 +322,18 @@ fn damaged_block_of_the_store_ends_no_archive() {
     let (rig, keep) = (Rig::new(), keeping(400_000, 0));
     // The base of the middle of the time cannot be read.
     rig.after(100_000, |rig| rig.bad_block.set(true));
-    rig.after(250_000, |rig| assert!(rig.info().unbased.is_some()));
+    rig.after(250_000, |rig| assert!(rig.info().notes.unbased.is_some()));
     rig.after(300_000, |rig| rig.bad_block.set(false));
     rig.commits(1000);
     rig.open(&keep).unwrap();
     assert_eq!((rig.info().gaps, rig.restorable()), (0, 1010));
-    assert_eq!(rig.info().unbased, None);
+    assert_eq!(rig.info().notes.unbased, None);
     assert!(rig.of_kind(ArchiveKind::Base).len() >= 2);
     // A first one that cannot be read.
     let rig = Rig::new();
     rig.bad_block.set(true);
     rig.after(100_000, |rig| {
-        assert!(!rig.info().restorable && rig.info().unbased.is_some());
+        assert!(!rig.info().restorable && rig.info().notes.unbased.is_some());
         rig.bad_block.set(false);
     });
     rig.run(800).unwrap();
@@ -344,7 +346,7 @@ fn commits_do_not_wait_for_deletes() {
     let deletes = std::rc::Rc::new(std::cell::Cell::new(0));
     let count = deletes.clone();
     rig.fault(move |asked| match asked {
-        Asked::Delete(_) => {
+        Asked::Delete => {
             count.set(count.get() + 1);
             Fate::Slow
         }
@@ -370,14 +372,14 @@ fn odd_object_behind_the_end_does_not_keep_what_is_old() {
     rig.commits(400);
     rig.open(&keep).unwrap();
     assert!(!rig.names("chain/").contains(&link_name(1)));
-    assert_eq!(rig.info().undeleted, None);
+    assert_eq!(rig.info().notes.undeleted, None);
     // One that states need does.
     let rig = Rig::new();
     rig.after(90_000, |rig| damage(rig, &link_name(60)));
     rig.commits(120);
     rig.open(&keep).unwrap();
     assert!(rig.names("chain/").contains(&link_name(1)));
-    let why = rig.info().undeleted.unwrap();
+    let why = rig.info().notes.undeleted.unwrap();
     assert!(why.contains("cannot be used"), "{why}");
 }
 

@@ -81,7 +81,7 @@ pub(super) async fn find(bucket: &dyn Bucket, store: &Uuid) -> Result<End, Archi
             if let Some(error @ FormatError::Version { .. }) = error
                 && *number <= last + LAST_LINKS
             {
-                return Err(object_error(bucket, &link_name(*number), error.clone()));
+                return Err(object_error(bucket, &link_name(*number), *error));
             }
         }
         numbers.retain(|number| *number <= listed);
@@ -263,7 +263,7 @@ impl Archiver<'_> {
     pub(super) fn note_odd(&mut self, numbers: impl Iterator<Item = u64>) {
         let names: Vec<String> = numbers.take(3).map(link_name).collect();
         if !names.is_empty() {
-            self.info.odd = Some(format!(
+            self.info.notes.odd = Some(format!(
                 "{}: not an object of this archive; it is left out, and may be removed",
                 names.join(", ")
             ));

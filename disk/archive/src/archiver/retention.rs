@@ -120,7 +120,7 @@ impl Archiver<'_> {
             if let Err(error) = self.bucket.delete(&name).await {
                 // The rest is deleted after the next base.
                 self.old.clear();
-                self.info.undeleted = Some(format!("not before the next base: {error}"));
+                self.info.notes.undeleted = Some(format!("not before the next base: {error}"));
                 break;
             }
             if self.source.now().since(begun) >= DELETING {

@@ -19,7 +19,7 @@ pub(super) enum Asked<'a> {
     Get(&'a str),
     Head(&'a str),
     List,
-    Delete(&'a str),
+    Delete,
 }
 
 /// What becomes of a request.
@@ -233,7 +233,7 @@ impl Bucket for Rig {
     }
 
     fn delete<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<(), BucketError>> {
-        self.fate(Asked::Delete(name));
+        self.fate(Asked::Delete);
         self.memory.delete(name)
     }
 

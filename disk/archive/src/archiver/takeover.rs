@@ -140,7 +140,7 @@ impl Archiver<'_> {
                 && *number <= LAST_LINKS
             {
                 let name = link_name(*number);
-                return Err(object_error(self.bucket, &name, error.clone()));
+                return Err(object_error(self.bucket, &name, *error));
             }
         }
         self.note_odd(found.odd.iter().map(|(number, _)| *number));

@@ -141,9 +141,9 @@ fn show(place: &VolumeStore, info: &ArchiveInfo) -> anyhow::Result<()> {
         ));
     }
     let notes = [
-        ("new base", &info.unbased),
-        ("deleting", &info.undeleted),
-        ("odd", &info.odd),
+        ("new base", &info.notes.unbased),
+        ("deleting", &info.notes.undeleted),
+        ("odd", &info.notes.odd),
     ];
     for (name, note) in notes {
         rows.extend(note.iter().map(|note| (name, note.clone())));

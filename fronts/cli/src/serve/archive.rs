@@ -208,7 +208,7 @@ async fn report_states(engine: Engine) {
     loop {
         let told = engine.archive_told();
         let Some(info) = engine.archive() else { return };
-        if let Some(why) = &info.unbased
+        if let Some(why) = &info.notes.unbased
             && !lacks_base
         {
             report::note(format_args!(
@@ -216,7 +216,7 @@ async fn report_states(engine: Engine) {
                 info.url
             ));
         }
-        lacks_base = info.unbased.is_some();
+        lacks_base = info.notes.unbased.is_some();
         match info.state {
             ArchiveState::Waiting if !is_waiting => {
                 let why = info.why.unwrap_or_default();
