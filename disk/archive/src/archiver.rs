@@ -8,6 +8,7 @@
 //! base.
 
 mod ages;
+mod end;
 mod exact;
 mod groups;
 mod merging;
@@ -26,8 +27,9 @@ use crate::chain::{FOLDER_BITS, mark_name, part_name};
 use crate::error::ArchiveError;
 use crate::object::Packer;
 use crate::source::{Found, MarkRequest, Portion, Sought, Source, StoreShape};
+use std::collections::VecDeque;
 use tonearm_base::{Lsn, Nanos};
-use tonearm_engine::{ArchiveInfo, ArchiveState};
+use tonearm_engine::{ArchiveInfo, ArchiveState, EngineError};
 use tonearm_format::{ArchiveBase, ArchiveHeader, ArchiveKind, ArchivePart, Uuid};
 
 /// The content of moved blocks of one commit may have this many times the bytes of an object.
@@ -45,6 +47,8 @@ const ENDING_MAX: Nanos = Nanos::from_secs(30);
 const DENIED_MAX: Nanos = Nanos::from_secs(120);
 /// For how long the first base is read at the end.
 const LAST_BASE: Nanos = Nanos::from_secs(20);
+/// After so long a base is tried again for which a block could not be read.
+const BASE_REST: Nanos = Nanos::from_secs(600);
 /// Bytes of commits behind a base from which on another one pays, if the base is smaller.
 const BASE_BYTES_MIN: u64 = 64 << 20;
 
@@ -121,6 +125,8 @@ pub struct Archiver<'a> {
     range_bytes: u64,
     /// The stamp of the last base.
     base_made_ms: u64,
+    /// Before then no base is begun, because a block could not be read for one.
+    base_rests_until: Nanos,
     /// The archive has been taken over. So the place can be used, and what is refused from now on passes.
     has_begun: bool,
     /// When the archiver first found that it is to end.
@@ -129,6 +135,8 @@ pub struct Archiver<'a> {
     ending_pauses: Nanos,
     marks: Vec<MarkRequest>,
     merging: Merging,
+    /// Names of what the last base does not keep any more, in the order in which they are deleted.
+    old: VecDeque<String>,
     /// Memory of an object that was put.
     buffer: Vec<u8>,
 }
@@ -163,11 +171,13 @@ impl<'a> Archiver<'a> {
             base_bytes: 0,
             range_bytes: 0,
             base_made_ms: 0,
+            base_rests_until: Nanos(0),
             has_begun: false,
             ending_since: None,
             ending_pauses: Nanos(0),
             marks: Vec::new(),
             merging: Merging::default(),
+            old: VecDeque::new(),
             buffer: Vec::new(),
         }
     }
@@ -214,6 +224,7 @@ impl<'a> Archiver<'a> {
             }
             if !ending {
                 self.step_merging().await?;
+                self.step_deleting().await?;
             }
             self.report().await?;
             if !more && !self.is_copying() {
@@ -240,9 +251,10 @@ impl<'a> Archiver<'a> {
         while left > Nanos(0) && !self.source.is_ending() {
             let part = left.min(REST);
             let merged = self.step_merging().await?;
+            let deleted = self.step_deleting().await?;
             if self
                 .source
-                .rest(if merged { Nanos(0) } else { part })
+                .rest(if merged || deleted { Nanos(0) } else { part })
                 .await?
             {
                 return Ok(());
@@ -458,7 +470,7 @@ impl<'a> Archiver<'a> {
     /// Reads one part of the base, or completes it.
     async fn step_base(&mut self) -> Result<(), ArchiveError> {
         let Some(base) = &self.base else {
-            if self.wants_base() {
+            if self.wants_base() && self.source.now() >= self.base_rests_until {
                 self.begin_base();
             }
             return Ok(());
@@ -473,7 +485,14 @@ impl<'a> Archiver<'a> {
         let (mut next, mut packer, mut last) = (first, self.packer(), Lsn(0));
         let object_bytes = self.options.object_bytes as u64;
         while next < self.shape.size_blocks && packer.raw_bytes() < object_bytes {
-            let blocks = self.source.blocks(next, STEP_BYTES).await?;
+            let blocks = match self.source.blocks(next, STEP_BYTES).await {
+                Ok(blocks) => blocks,
+                Err(ArchiveError::Engine(error)) => {
+                    self.give_up_base(&error);
+                    return Ok(());
+                }
+                Err(error) => return Err(error),
+            };
             (next, last) = (blocks.next, blocks.appended);
             self.pace(blocks.entries.len() as u64).await;
             packer.add(&blocks.entries);
@@ -501,6 +520,17 @@ impl<'a> Archiver<'a> {
         Ok(())
     }
 
+    /// A block of the store cannot be read, for a base. That is no reason not to archive commits: they are in the log. The base
+    /// before this one stays, and its ranges go on.
+    fn give_up_base(&mut self, error: &EngineError) {
+        self.base = None;
+        self.base_rests_until = Nanos(self.source.now().0 + BASE_REST.0);
+        self.info.notes.unbased = Some(format!(
+            "{error}; commits are archived meanwhile, and it is tried again in {} minutes",
+            BASE_REST.0 / 60_000_000_000
+        ));
+    }
+
     async fn pace(&self, bytes: u64) {
         let rate = self.options.base_bytes_per_second;
         // At the end, time is short.
@@ -514,7 +544,11 @@ impl<'a> Archiver<'a> {
     /// for.
     fn wants_base(&self) -> bool {
         let (number, now) = (self.base_number, self.source.now());
-        let age = self.ages.of(number, self.base_made_ms, now);
+        if number == 0 {
+            return true;
+        }
+        // A wrong clock may make a base too early, which costs its bytes.
+        let age = self.ages.by_stamp(number, self.base_made_ms, now);
         let is_old = self.options.keep_ms > 0 && age > self.options.keep_ms / 2;
         self.range_bytes > self.base_bytes.max(BASE_BYTES_MIN) || is_old && self.range_bytes > 0
     }
@@ -530,22 +564,27 @@ impl<'a> Archiver<'a> {
             parts: base.parts,
         };
         let kept = self.kept(base.folder).await;
+        self.info.notes.undeleted = kept.as_ref().err().cloned();
+        let kept = kept.ok();
         let mut header = self.header(ArchiveKind::Base, base.from.0, at.0);
         header.exact_from = self.archived.0;
         // In this object itself, and from here on, headers name it. Nothing can be restored before it is there.
         header.base = header.number;
         header.inexact_from = kept.as_ref().map_or(0, |kept| kept.first);
+        let gaps = self.info.gaps;
         self.put_link(header, Packer::of(&payload.encode())).await?;
+        if self.info.gaps > gaps {
+            // An object before it is gone, which it may need.
+            return Ok(());
+        }
         if self.base_number == 0 {
             self.restorable_from = at;
         }
         self.base_number = self.number;
         (self.base_bytes, self.range_bytes) = (base.bytes, 0);
         self.base_made_ms = self.source.unix_ms();
-        if let Some(kept) = kept {
-            // What cannot be deleted now is deleted after the next base.
-            let _ = self.forget(kept).await;
-        }
+        self.info.notes.unbased = None;
+        self.old = kept.map_or_else(VecDeque::new, |kept| kept.old.into());
         self.merging.forget();
         Ok(())
     }
@@ -581,6 +620,12 @@ impl<'a> Archiver<'a> {
             // First in the chain. There it ends what may be merged, also when names are not listed yet.
             self.put_link(header, Packer::of(&[])).await?;
             let mark = self.marks.swap_remove(at);
+            if self.base_number == 0 {
+                let text = "an object of the archive is gone, so this state could not be restored; set the mark again when \
+                            `tonearm archive status` says that a base is complete";
+                let _ = mark.done.send(Err(text.into()));
+                continue;
+            }
             (header.exact_from, header.base) = (0, 0);
             (header.number, header.previous_crc, header.digest) = (0, 0, 0);
             let (_, object) = Packer::of(&[]).seal(self.bucket.keys(), header);
@@ -600,3 +645,10 @@ impl<'a> Archiver<'a> {
 fn hex(uuid: &Uuid) -> String {
     uuid.iter().map(|byte| format!("{byte:02x}")).collect()
 }
+
+#[cfg(test)]
+#[path = "archiver/archiver_test.rs"]
+mod archiver_test;
+#[cfg(test)]
+#[path = "archiver/rig_test.rs"]
+mod rig_test;

@@ -2,7 +2,6 @@
 
 use crate::bucket::{Bucket, BucketError};
 use crate::error::ArchiveError;
-use tonearm_base::Lsn;
 use tonearm_format::{ARCHIVE_HEADER_BYTES, ArchiveHeader, ArchiveKind, COUNTER_MAX, FormatError};
 
 /// Folder of the chain.
@@ -17,7 +16,7 @@ pub(crate) const PROBE: &str = "probe";
 /// So many objects at the end of the chain are never deleted. A list that lags behind by less still shows where it ends.
 pub(crate) const LAST_LINKS: u64 = 4;
 /// Objects that are looked for at once behind the listed ones.
-const AHEAD: u64 = 8;
+pub(crate) const AHEAD: u64 = 8;
 /// Most objects by which a list may lag.
 const LAG: u64 = 64;
 /// Headers that are read at once.
@@ -102,23 +101,10 @@ pub(crate) fn object_error(bucket: &dyn Bucket, name: &str, error: FormatError) 
     }
 }
 
-/// Headers of the objects with these names, as far as they exist.
-pub(crate) async fn heads(
-    bucket: &dyn Bucket,
-    names: &[String],
-) -> Result<Vec<Option<ArchiveHeader>>, ArchiveError> {
-    let heads = any_heads(bucket, names).await?;
-    let decoded = names.iter().zip(heads).map(|(name, head)| {
-        let header = head.transpose();
-        header.map_err(|error| object_error(bucket, name, error))
-    });
-    decoded.collect()
-}
-
 /// The header of an object, if there is the object, or what is wrong with it.
 pub(crate) type Head = Option<Result<ArchiveHeader, FormatError>>;
 
-/// As [`heads`]. A damaged header is no error.
+/// Headers of the objects with these names, as far as they exist. A damaged one is no error.
 pub(crate) async fn any_heads(
     bucket: &dyn Bucket,
     names: &[String],
@@ -137,43 +123,10 @@ pub(crate) async fn names(bucket: &dyn Bucket, folder: &str) -> Result<Vec<Strin
     names.map_err(|error| bucket_error(bucket, error))
 }
 
-/// Numbers of the objects of the chain, ascending, and the header of the last one.
-///
-/// # Errors
-/// When that header is damaged, and when the last object is not there although the list shows it.
-pub(crate) async fn links(
-    bucket: &dyn Bucket,
-) -> Result<(Vec<u64>, Option<ArchiveHeader>), ArchiveError> {
-    let Numbers {
-        numbers,
-        expected,
-        last,
-        ..
-    } = numbers(bucket).await?;
-    match (last, numbers.last().copied().or(expected)) {
-        (Some(Ok(header)), _) => Ok((numbers, Some(header))),
-        (None, None) => Ok((numbers, None)),
-        (Some(Err(error)), number) => {
-            let name = link_name(number.unwrap_or(1));
-            Err(object_error(bucket, &name, error))
-        }
-        (None, Some(_)) => Err(ArchiveError::Missing {
-            url: bucket.url(),
-            name: link_name(expected.unwrap_or(1)),
-            first: Lsn(1),
-            last: Lsn(1),
-        }),
-    }
-}
-
 /// The numbers of a chain.
 pub(crate) struct Numbers {
     /// Numbers of its objects, ascending.
     pub(crate) numbers: Vec<u64>,
-    /// The number of an object that must be there, as lists say.
-    expected: Option<u64>,
-    /// The header of the last object. None when there is no object at all, or not even the expected one.
-    last: Head,
     /// Names in the folder that are none of an object.
     pub(crate) strays: Vec<String>,
 }
@@ -195,13 +148,13 @@ pub(crate) async fn numbers(bucket: &dyn Bucket) -> Result<Numbers, ArchiveError
         let listed = numbers.last().copied();
         let expected = listed.max(behind_merged(bucket, listed).await?);
         let start = expected.unwrap_or(1);
-        let (mut last, mut end) = (None, start);
+        let (mut is_found, mut end) = (false, start);
         for from in (start..=COUNTER_MAX).step_by(AHEAD as usize) {
             let names: Vec<String> = (from..from + AHEAD).map(link_name).collect();
             let found = any_heads(bucket, &names).await?;
             let is_end = found.iter().any(Option::is_none);
-            for head in found.into_iter().map_while(|head| head) {
-                (last, end) = (Some(head), end + 1);
+            for _ in found.into_iter().map_while(|head| head) {
+                (is_found, end) = (true, end + 1);
             }
             if is_end {
                 break;
@@ -211,13 +164,8 @@ pub(crate) async fn numbers(bucket: &dyn Bucket) -> Result<Numbers, ArchiveError
         let next = listed.map_or(1, |number| number + 1);
         numbers.extend(next.max(start.saturating_sub(LAG))..end);
         // Else the last object may have been merged since the list was read, or the answer was wrong: it is asked for again.
-        if last.is_some() || expected.is_none() || reads == READS {
-            return Ok(Numbers {
-                numbers,
-                expected,
-                last,
-                strays,
-            });
+        if is_found || expected.is_none() || reads == READS {
+            return Ok(Numbers { numbers, strays });
         }
     }
 }

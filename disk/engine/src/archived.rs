@@ -68,13 +68,26 @@ pub struct ArchiveInfo {
     pub merged: u64,
     /// Why ranges are not merged any more.
     pub unmerged: Option<String>,
+    /// What else is not as it should be.
+    pub notes: Box<ArchiveNotes>,
     /// How the clock of the machine was set last, if it was.
     pub clock: Option<String>,
 }
 
+/// What of an archive is not as it should be, while commits are archived.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ArchiveNotes {
+    /// Objects that are none of this archive, and what becomes of them.
+    pub odd: Option<String>,
+    /// Why what is too old is not deleted.
+    pub undeleted: Option<String>,
+    /// Why there is no new base.
+    pub unbased: Option<String>,
+}
+
 /// How far the archive is.
 pub(crate) struct Archived {
-    /// Last archived commit. It stays when an archive ends.
+    /// Last archived commit. It stays when an archive ends, until another one begins.
     pub lsn: Cell<Lsn>,
     /// The last archive since the opening.
     pub last: RefCell<Option<ArchiveInfo>>,

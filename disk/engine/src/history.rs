@@ -47,6 +47,8 @@ impl Engine {
             url: url.to_string(),
             ..ArchiveInfo::default()
         });
+        // What another archive has is not in this one.
+        archived.lsn.set(Lsn(0));
         archived.changed.notify();
         Ok(())
     }

@@ -58,7 +58,7 @@ mod read;
 mod scrub;
 mod stats;
 
-pub use archived::{ArchiveInfo, ArchiveState};
+pub use archived::{ArchiveInfo, ArchiveNotes, ArchiveState};
 pub use arrays::{
     ArrayAccess, ArrayParams, ArrayPlan, Candidate, StoreArray, create_array, load_descriptor,
     open_array, plan_array,

@@ -84,13 +84,14 @@ pub(super) fn next(
     unreadable: &BTreeSet<u64>,
 ) -> Option<Group> {
     let marks = catalog.marked();
+    let passed = limits.ages.passed(catalog.links.values());
     (1u8..).zip(limits.levels).find_map(|(level, times)| {
         let age_ms = times.after_ms.max(limits.keep_ms);
         let span_of = |range: &ArchiveHeader| range.unix_ms / times.span_ms;
         // Its span is over as well.
-        let is_old = |range: &ArchiveHeader, stamp_ms: u64| {
+        let is_old = |range: &ArchiveHeader| {
             let left_ms = (span_of(range) + 1) * times.span_ms - range.unix_ms;
-            limits.ages.of(range.number, stamp_ms, limits.now) >= age_ms.saturating_add(left_ms)
+            limits.ages.of(range.number, &passed, limits.now) >= age_ms.saturating_add(left_ms)
                 && range.number + LAST_LINKS <= limits.number
         };
         let is_marked = |first: u64, last: u64| {
@@ -108,15 +109,14 @@ pub(super) fn next(
         let merged = catalog.links.values().chain(unlisted);
         let merged = merged.filter(|link| link.level >= level);
         let done = merged.map(|link| link.number).max().unwrap_or(0);
-        let (mut ranges, mut reached_ms) = (Vec::<ArchiveHeader>::new(), 0);
+        let mut ranges = Vec::<ArchiveHeader>::new();
         for (at, range) in &catalog.links {
-            let stamp_ms = limits.ages.stamp(range, &mut reached_ms);
             if *at <= done {
                 continue;
             }
             let number = range.numbers().0;
             let is_wanted = range.has_commits()
-                && is_old(range, stamp_ms)
+                && is_old(range)
                 && range.raw_bytes.max(range.stored_bytes) <= limits.bytes_max
                 && !range.encrypted
                 && !catalog.unlinked.contains(&number)

@@ -39,6 +39,8 @@ pub(super) struct Merging {
     single: BTreeSet<(u8, u64)>,
     /// First numbers of objects that are damaged.
     unreadable: BTreeSet<u64>,
+    /// What is damaged of them, and of what was to stand for them.
+    damage: Option<String>,
     job: Option<Job>,
     /// Before then it is not looked for ranges to merge.
     rests_until: Nanos,
@@ -79,6 +81,18 @@ impl Merging {
     }
 }
 
+/// True when `found` stands for the same objects as `own`.
+fn stands_for(found: &ArchiveHeader, own: &ArchiveHeader) -> bool {
+    let ends = |header: &ArchiveHeader| {
+        (
+            header.numbers(),
+            (header.first, header.last),
+            (header.previous_crc, header.digest),
+        )
+    };
+    (found.kind, found.store) == (own.kind, own.store) && ends(found) == ends(own)
+}
+
 impl Archiver<'_> {
     /// Makes one step. False when there is nothing to do now.
     pub(super) async fn step_merging(&mut self) -> Result<bool, ArchiveError> {
@@ -89,7 +103,7 @@ impl Archiver<'_> {
         let stepped = self.merging_step().await;
         match stepped {
             Ok(true) => {
-                self.info.unmerged = None;
+                self.info.unmerged.clone_from(&self.merging.damage);
                 return Ok(true);
             }
             Ok(false) => {}
@@ -202,6 +216,8 @@ impl Archiver<'_> {
         if !added {
             // `archive verify` tells it.
             self.merging.unreadable.insert(range.numbers().0);
+            let name = object_name(range);
+            self.merging.damage = Some(format!("object {name} cannot be read, and is left out"));
             return Ok(());
         }
         match before {
@@ -235,7 +251,8 @@ impl Archiver<'_> {
         let (first, last) = (&ranges[0], &ranges[taken - 1]);
         let exact_from = ranges.iter().map(|range| range.exact_from).max();
         let mut header = self.header(ArchiveKind::Merged, first.first, last.last);
-        header.number = last.number;
+        // As the range that it ends with: what stamps say of time depends on the epoch.
+        (header.number, header.epoch) = (last.number, last.epoch);
         header.base = first.numbers().0;
         header.previous_crc = first.previous_crc;
         header.digest = last.end_crc();
@@ -245,10 +262,22 @@ impl Archiver<'_> {
         header.level = group.level;
         let (header, object) = Packer::of(payload).seal(self.bucket.keys(), header);
         let name = object_name(&header);
-        if let Placed::Other(_) = self.put(&name, &object).await? {
+        match self.put(&name, &object).await? {
+            Placed::Own => {}
             // A writer before this one has put it meanwhile. It has the same states.
-            self.merging.forget();
-            return Ok(());
+            Placed::Other(Ok(found)) if stands_for(&found, &header) => {
+                self.merging.forget();
+                return Ok(());
+            }
+            // The ranges stay. They would be merged for ever.
+            Placed::Other(_) => {
+                self.merging.unreadable.insert(first.numbers().0);
+                self.merging.damage = Some(format!(
+                    "object {name} is damaged or none of this archive, so what it stands for is not merged; delete it, and start \
+                     the archive anew"
+                ));
+                return Ok(());
+            }
         }
         self.info.merged += taken as u64;
         self.merging.unlisted.push(header);
@@ -287,14 +316,11 @@ impl Archiver<'_> {
     }
 
     /// Fails when another opening has taken the place of this one.
-    async fn check_place(&mut self) -> Result<(), ArchiveError> {
-        let next = link_name(self.number + 1);
-        let heads =
-            self.retry(async |bucket| chain::heads(bucket, std::slice::from_ref(&next)).await);
-        if heads.await? != [None] {
-            return Err(self.fenced(&next).await);
+    pub(super) async fn check_place(&mut self) -> Result<(), ArchiveError> {
+        if let Some(next) = self.follower().await? {
+            return Err(self.fenced(&link_name(next.number)).await);
         }
         // What the other one has put there may be too old to be kept. Then so is the object before it.
-        self.has_last().await.map(drop)
+        self.has_last(self.number + 1).await.map(drop)
     }
 }

@@ -8,8 +8,9 @@
 //! there has been deleted meanwhile. Objects are deleted in ascending order. So the object before it, which this writer
 //! has put, was deleted first: after each put the archiver looks whether that one is still there.
 
+use super::end::{self, ODD_MAX};
 use super::{Archiver, PAUSE_MIN};
-use crate::chain::{self, READS, bucket_error, link_name, object_error};
+use crate::chain::{READS, bucket_error, link_name, object_error};
 use crate::error::ArchiveError;
 use crate::object::{self, Packer};
 use bytes::Bytes;
@@ -19,6 +20,11 @@ use tonearm_format::{
 
 /// Most bytes of the payload of an opening that is read for the name of its writer.
 const OPENING_BYTES_MAX: u64 = 64 << 10;
+
+/// How often an object is asked for that has the own header and was not there as a whole.
+const LOOKS: usize = 10;
+/// How often the last object is looked for before it is given up.
+const LAST_TRIES: usize = 5;
 
 /// What has the name of an object that was put.
 pub(super) enum Placed {
@@ -31,12 +37,13 @@ pub(super) enum Placed {
 impl Archiver<'_> {
     /// Puts an object. Returns when it is there, or another one is.
     pub(super) async fn put(&mut self, name: &str, object: &Bytes) -> Result<Placed, ArchiveError> {
-        let mut pause = self.options.interval.min(PAUSE_MIN);
+        let (mut pause, mut looks) = (self.options.interval.min(PAUSE_MIN), 0);
         let placed = loop {
             if self.put_once(name, object).await? {
                 break Placed::Own;
             }
-            match self.look(name, object).await? {
+            looks += 1;
+            match self.look(name, object, looks).await? {
                 Some(placed) => break placed,
                 None => {
                     let reason = format!(
@@ -66,17 +73,36 @@ impl Archiver<'_> {
         .await
     }
 
-    /// What is there in the place of `object`. Reads no more than that has.
-    async fn look(&mut self, name: &str, object: &Bytes) -> Result<Option<Placed>, ArchiveError> {
-        if self.begin_of(name, object.len()).await?.as_deref() == Some(&object[..]) {
+    /// What is there in the place of `object`, as far as that is known after so many `looks`. Reads no more than that has.
+    async fn look(
+        &mut self,
+        name: &str,
+        object: &Bytes,
+        looks: usize,
+    ) -> Result<Option<Placed>, ArchiveError> {
+        let found = self.begin_of(name, object.len()).await?;
+        if found.as_deref() == Some(&object[..]) {
             return Ok(Some(Placed::Own));
         }
         if let Some(header) = self.header_of(name).await? {
-            return Ok(Some(Placed::Other(header)));
+            let is_own = |header: &ArchiveHeader| object.starts_with(&header.encode());
+            if !header.as_ref().is_ok_and(is_own) {
+                return Ok(Some(Placed::Other(header)));
+            }
+            // The answer that there was none was wrong. An object that stays shorter is cut off.
+            let is_damaged = found.is_some() || looks > LOOKS;
+            let damage = || Placed::Other(Err(FormatError::Checksum("archive object")));
+            return Ok(is_damaged.then(damage));
         }
         // One that is shorter than a header is none of an archive.
-        let is_there = self.begin_of(name, 1).await?.is_some();
-        Ok(is_there.then(|| Placed::Other(ArchiveHeader::decode(&[]))))
+        let any = self
+            .retry(async |bucket| {
+                let any = bucket.get(name).await;
+                any.map_err(|error| bucket_error(bucket, error))
+            })
+            .await?;
+        let is_short = any.is_some_and(|any| any.len() < ARCHIVE_HEADER_BYTES);
+        Ok(is_short.then(|| Placed::Other(ArchiveHeader::decode(&[]))))
     }
 
     /// The first `bytes` bytes of an object, if it is there and so long.
@@ -111,17 +137,38 @@ impl Archiver<'_> {
     /// Puts the next object of the chain. Returns its bytes.
     pub(super) async fn put_link(
         &mut self,
-        header: ArchiveHeader,
+        mut header: ArchiveHeader,
         packer: Packer,
     ) -> Result<u64, ArchiveError> {
-        let (header, object) = packer.seal(self.bucket.keys(), header);
-        let name = link_name(header.number);
-        let mut pause = self.options.interval.min(PAUSE_MIN);
+        let made = self.source.now();
+        let begins_epoch = self.ages.must_begin_epoch(header.unix_ms, made);
+        header.epoch += u64::from(begins_epoch);
+        let (mut header, mut object) = packer.seal(self.bucket.keys(), header);
+        let mut name = link_name(header.number);
+        let (mut pause, mut tries) = (self.options.interval.min(PAUSE_MIN), 0);
         loop {
             if let Placed::Other(found) = self.put(&name, &object).await? {
-                return Err(self.displaced(&name, found).await);
+                self.check_odd(header.number, &name, found).await?;
+                // It stays. The chain goes on behind it.
+                header.number += 1;
+                if header.kind == ArchiveKind::Base {
+                    header.base = header.number;
+                }
+                name = link_name(header.number);
+                object = [&header.encode(), &object[ARCHIVE_HEADER_BYTES..]]
+                    .concat()
+                    .into();
+                continue;
             }
-            if self.has_last().await? {
+            if self.has_last(header.number).await? {
+                break;
+            }
+            tries += 1;
+            if tries > LAST_TRIES {
+                // Nothing that follows could be restored without a new base.
+                self.info.gaps += 1;
+                self.base_number = 0;
+                self.begin_base();
                 break;
             }
             // A folder that is not mounted, for example. The object may be in another place than the one before.
@@ -132,23 +179,33 @@ impl Archiver<'_> {
         let bytes = object.len() as u64;
         self.recycle(object);
         (self.number, self.crc) = (header.number, header.crc());
+        self.epoch = header.epoch;
         self.ages.note(header.number, self.source.now());
+        self.ages.note_epoch(header.unix_ms, made, begins_epoch);
         self.merging.note(&header);
         self.info.raw_bytes += header.raw_bytes;
         Ok(bytes)
     }
 
-    /// False when the last object that was put is not there any more.
+    /// False when the last object that was put is not there any more, or is damaged. `next` is the last number that may be of this
+    /// writer, too.
     ///
     /// # Errors
-    /// When that is so because another opening has continued the chain, and what is old was deleted since.
-    pub(super) async fn has_last(&mut self) -> Result<bool, ArchiveError> {
-        if self.number == 0 || self.header_of(&link_name(self.number)).await?.is_some() {
+    /// When that is so because another opening has continued the chain, and what is old was deleted since. Then that number
+    /// may have been free, and have an object of yet another opening.
+    pub(super) async fn has_last(&mut self, next: u64) -> Result<bool, ArchiveError> {
+        if self.number == 0 {
             return Ok(true);
         }
-        // The next one may be of this writer.
-        match self.end_beyond(self.number + 1).await? {
+        let name = link_name(self.number);
+        let found = self.header_of(&name).await?;
+        let found = found.and_then(Result::ok);
+        if found.is_some_and(|header| header.crc() == self.crc) {
+            return Ok(true);
+        }
+        match self.end_beyond(next).await? {
             Some(end) => Err(self.fenced(&link_name(end)).await),
+            None if found.is_some() => Err(self.fenced(&name).await),
             None => Ok(false),
         }
     }
@@ -164,9 +221,10 @@ impl Archiver<'_> {
 
     /// The number of the last object of the chain, if that is beyond `number`.
     async fn end_beyond(&mut self, number: u64) -> Result<Option<u64>, ArchiveError> {
-        let links = self.retry(async |bucket| chain::links(bucket).await);
-        match links.await {
-            Ok((_, end)) => Ok(end.map(|end| end.number).filter(|end| *end > number)),
+        let store = self.shape.store;
+        let end = self.retry(async |bucket| end::find(bucket, &store).await);
+        match end.await {
+            Ok(end) => Ok(end.last.map(|end| end.number).filter(|end| *end > number)),
             Err(ArchiveError::Missing { .. } | ArchiveError::Object { .. }) => Ok(None),
             Err(error) => Err(error),
         }
@@ -183,26 +241,39 @@ impl Archiver<'_> {
             if self.end_beyond(self.number).await?.is_none() {
                 continue;
             }
-            let next = link_name(self.number + 1);
-            let follows = self.header_of(&next).await?.and_then(Result::ok);
-            return match follows {
-                Some(header) if header.previous_crc == self.crc => Err(self.fenced(&next).await),
+            return match self.follower().await? {
+                Some(next) if next.previous_crc == self.crc => {
+                    Err(self.fenced(&link_name(next.number)).await)
+                }
                 _ => Ok(false),
             };
         }
         Ok(true)
     }
 
-    /// The error for another object in the place of the next one of the chain.
-    async fn displaced(
+    /// Returns when what has the name of the next object of the chain is odd: damaged, or none of the chain of this store.
+    ///
+    /// # Errors
+    /// When it is of another opening; when it has a later version; when too many are odd.
+    async fn check_odd(
         &mut self,
+        number: u64,
         name: &str,
         found: Result<ArchiveHeader, FormatError>,
-    ) -> ArchiveError {
+    ) -> Result<(), ArchiveError> {
+        let is_over = number >= self.number + ODD_MAX;
         match found {
-            Err(error) => object_error(self.bucket, name, error),
-            Ok(_) => self.fenced(name).await,
+            Ok(header) if end::is_link(&header, number, &self.shape.store) || self.number == 0 => {
+                return Err(self.fenced(name).await);
+            }
+            Err(error) if is_over || matches!(error, FormatError::Version { .. }) => {
+                return Err(object_error(self.bucket, name, error));
+            }
+            Ok(_) if is_over => return Err(self.fenced(name).await),
+            _ => {}
         }
+        self.note_odd([number].into_iter());
+        Ok(())
     }
 
     /// The error for a writer whose place has been taken by object `name`.

@@ -15,30 +15,40 @@ use crate::chain::{
 };
 use crate::error::ArchiveError;
 use std::collections::BTreeSet;
+use tonearm_base::Nanos;
 use tonearm_format::ArchiveHeader;
+
+/// Objects that are deleted in one step, and for how long one goes on.
+const DELETES: usize = 16;
+const DELETING: Nanos = Nanos::from_millis(100);
 
 /// What a base keeps.
 pub(super) struct Kept {
     /// The chain is kept from this number on.
     pub(super) first: u64,
     /// Names of what is deleted, in this order.
-    old: Vec<String>,
+    pub(super) old: Vec<String>,
 }
 
 impl Archiver<'_> {
-    /// What is kept when the next base is complete, whose parts have this folder. `None` when that cannot be said now.
-    pub(super) async fn kept(&self, folder: u64) -> Option<Kept> {
+    /// What is kept when the next base is complete, whose parts have this folder. Else why that cannot be said now.
+    pub(super) async fn kept(&self, folder: u64) -> Result<Kept, String> {
         // A request that fails is not repeated: commits would wait for it.
-        self.plan(folder).await.ok().flatten()
+        match self.plan(folder).await {
+            Ok(Ok(kept)) => Ok(kept),
+            Ok(Err(why)) => Err(format!("nothing is deleted until the next base: {why}")),
+            Err(error) => Err(format!("nothing is deleted until the next base: {error}")),
+        }
     }
 
-    async fn plan(&self, own_folder: u64) -> Result<Option<Kept>, ArchiveError> {
+    async fn plan(&self, own_folder: u64) -> Result<Result<Kept, String>, ArchiveError> {
         let mut catalog = Catalog::load(self.bucket).await?;
         catalog.objects.extend(self.merging.unlisted());
         let floor = catalog.bases().map(ArchiveHeader::kept_from).max();
         let first = self.first_kept(&catalog).max(floor.unwrap_or(1));
         if !catalog.is_whole(first, self.number) {
-            return Ok(None);
+            let why = "objects that later states may need are missing or cannot be used (`tonearm history` names them)";
+            return Ok(Err(why.into()));
         }
         let mut folders = BTreeSet::from([own_folder]);
         let mut needed = BTreeSet::new();
@@ -55,8 +65,8 @@ impl Archiver<'_> {
         let needed: Vec<String> = needed.into_iter().collect();
         let found = self.bucket.heads(&needed, 1).await;
         let found = found.map_err(|error| bucket_error(self.bucket, error))?;
-        if found.contains(&None) {
-            return Ok(None);
+        if let Some(part) = found.iter().position(Option::is_none) {
+            return Ok(Err(format!("object {} is missing", needed[part])));
         }
         let mut objects = catalog.objects;
         objects.retain(|object| object.number < first && object.number + LAST_LINKS <= self.number);
@@ -71,7 +81,7 @@ impl Archiver<'_> {
                 .into_iter()
                 .filter(|part| folder_of(part).is_some_and(is_left)),
         );
-        Ok(Some(Kept { first, old }))
+        Ok(Ok(Kept { first, old }))
     }
 
     /// The first number that a state needs that is not too old. 0 when all are kept.
@@ -79,13 +89,10 @@ impl Archiver<'_> {
         if self.options.keep_ms == 0 {
             return 0;
         }
-        let (now, mut reached_ms, mut old) = (self.source.now(), 0, BTreeSet::new());
-        for link in catalog.links.values() {
-            let stamp_ms = self.ages.stamp(link, &mut reached_ms);
-            if self.ages.of(link.number, stamp_ms, now) >= self.options.keep_ms {
-                old.insert(link.number);
-            }
-        }
+        let (now, passed) = (self.source.now(), self.ages.passed(catalog.links.values()));
+        let links = catalog.links.values().map(|link| link.number);
+        let is_old = |number: &u64| self.ages.of(*number, &passed, now) >= self.options.keep_ms;
+        let old: BTreeSet<u64> = links.filter(is_old).collect();
         let parts = catalog.restorable().into_iter().rev();
         let part = parts.map(|part| part.base).find(|base| old.contains(base));
         part.map_or(0, |number| {
@@ -96,24 +103,44 @@ impl Archiver<'_> {
         })
     }
 
-    /// Deletes what is not kept.
+    /// Deletes some of what is not kept: commits do not wait for all of it. False when there is nothing to delete.
     ///
     /// # Errors
-    /// When the bucket fails. The rest is deleted after the next base.
-    pub(super) async fn forget(&self, kept: Kept) -> Result<(), ArchiveError> {
-        for name in kept.old {
-            let deleted = self.bucket.delete(&name).await;
-            deleted.map_err(|error| bucket_error(self.bucket, error))?;
+    /// When another opening has taken over, which may keep more.
+    pub(super) async fn step_deleting(&mut self) -> Result<bool, ArchiveError> {
+        if self.old.is_empty() {
+            return Ok(false);
         }
-        Ok(())
+        self.check_place().await?;
+        let begun = self.source.now();
+        for _ in 0..DELETES {
+            let Some(name) = self.old.pop_front() else {
+                break;
+            };
+            if let Err(error) = self.bucket.delete(&name).await {
+                // The rest is deleted after the next base.
+                self.old.clear();
+                self.info.notes.undeleted = Some(format!("not before the next base: {error}"));
+                break;
+            }
+            if self.source.now().since(begun) >= DELETING {
+                break;
+            }
+        }
+        // They are not to be merged any more.
+        if self.old.is_empty() {
+            self.merging.forget();
+        }
+        Ok(true)
     }
 }
 
 impl Catalog {
-    /// True when all objects from `first` to `end` have been read, and each follows the one before it.
+    /// True when all objects from `first` to `end` have been read, and each follows the one before it. What is behind the end is
+    /// none of the chain.
     fn is_whole(&self, first: u64, end: u64) -> bool {
         let mut next = first;
-        for (at, link) in &self.links {
+        for (at, link) in self.links.range(..=end) {
             if link.number >= first {
                 if *at > next {
                     return false;
@@ -123,6 +150,6 @@ impl Catalog {
         }
         let unread = self.unread.iter().map(number_in);
         let mut unusable = unread.chain(self.unlinked.iter().copied());
-        next > end && !unusable.any(|number| number >= first)
+        next > end && !unusable.any(|number| (first..=end).contains(&number))
     }
 }

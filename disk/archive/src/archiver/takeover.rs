@@ -1,7 +1,8 @@
 //! Takes the chain over: finds out that it is this store's, and puts an opening at its end.
 
-use super::{Archiver, hex};
-use crate::chain::{self, FOLDER_BITS, PROBE, link_name, object_error};
+use super::end::{self, End};
+use super::{Archiver, DENIED_MAX, PAUSE_MIN, hex};
+use crate::chain::{self, FOLDER_BITS, LAST_LINKS, PROBE, link_name, object_error};
 use crate::error::ArchiveError;
 use crate::object::Packer;
 use crate::source::{KnownCommit, Sought};
@@ -13,6 +14,8 @@ use tonearm_format::{ArchiveHeader, ArchiveKind, ArchiveOpening, FormatError};
 const END_LINKS: u64 = 64;
 /// Bytes of commits whose digests are compared with those of the log.
 const COMPARED_BYTES: u64 = 64 << 20;
+/// How often it is looked whether the end can be restored before that is given up.
+const BASE_TRIES: usize = 3;
 /// Objects in a chain, and openings of it. An archive that puts one each millisecond has fewer after 500 years.
 const NUMBER_MAX: u64 = 1 << (64 - FOLDER_BITS);
 
@@ -34,7 +37,11 @@ impl Archiver<'_> {
     pub(super) async fn open(&mut self) -> Result<(), ArchiveError> {
         self.probe().await?;
         self.shape = self.source.shape().await?;
-        while !self.take_over().await? {}
+        let mut pause = self.options.interval.min(PAUSE_MIN);
+        while !self.take_over().await? {
+            let reason = "other openings of the store put objects at the same time";
+            self.pause(&mut pause, reason.into()).await?;
+        }
         self.has_begun = true;
         match self.base_number {
             0 => self.begin_base(),
@@ -52,8 +59,8 @@ impl Archiver<'_> {
 
     /// False when another one was faster: its object is the end of the chain now.
     async fn take_over(&mut self) -> Result<bool, ArchiveError> {
-        let links = self.retry(async |bucket| chain::links(bucket).await);
-        let (_, end) = links.await?;
+        let found = self.find_end().await?;
+        let end = found.last;
         (self.number, self.crc, self.epoch) = (0, 0, 0);
         self.exact.clear();
         let mut known = Vec::new();
@@ -66,7 +73,11 @@ impl Archiver<'_> {
             known = self.known(&heads);
             let follows = |before: &ArchiveHeader| before.crc() == end.previous_crc;
             if end.number > 1 && !heads.get(1).is_some_and(follows) {
-                // The last objects are never deleted. Without a new base nothing that follows could be restored.
+                // The last objects are never deleted.
+                self.base_number = 0;
+            }
+            if end.base != 0 && (self.base_number == 0 || !self.has_base(&found).await?) {
+                // Without a new base nothing that follows could be restored.
                 self.info.gaps += 1;
                 self.base_number = 0;
             }
@@ -104,6 +115,54 @@ impl Archiver<'_> {
         }
     }
 
+    /// The end of the chain. An object that lists show and that is not there is asked for again for minutes: answers of some
+    /// places are wrong for seconds.
+    async fn find_end(&mut self) -> Result<End, ArchiveError> {
+        let store = self.shape.store;
+        let (mut pause, begun) = (self.options.interval.min(PAUSE_MIN), self.source.now());
+        let found = loop {
+            let found = self.retry(async |bucket| end::find(bucket, &store).await);
+            match found.await {
+                Err(error @ ArchiveError::Missing { .. })
+                    if self.source.now().since(begun) < DENIED_MAX =>
+                {
+                    self.pause(&mut pause, error.to_string()).await?;
+                }
+                found => break found?,
+            }
+        };
+        if found.last.is_none() {
+            if let Some(foreign) = &found.foreign {
+                self.check_end(foreign)?;
+            }
+            // The whole chain is damaged.
+            if let Some((number, Some(error))) = found.odd.last()
+                && *number <= LAST_LINKS
+            {
+                let name = link_name(*number);
+                return Err(object_error(self.bucket, &name, *error));
+            }
+        }
+        self.note_odd(found.odd.iter().map(|(number, _)| *number));
+        Ok(found)
+    }
+
+    /// True when the end can be restored from the base that it names. What is missing is asked for again: an answer may be wrong.
+    async fn has_base(&mut self, found: &End) -> Result<bool, ArchiveError> {
+        for tries in 0..BASE_TRIES {
+            let whole = self.retry(async |bucket| end::is_restorable(bucket, found).await);
+            if whole.await? {
+                return Ok(true);
+            }
+            if tries + 1 < BASE_TRIES {
+                self.source
+                    .sleep(self.options.interval.min(PAUSE_MIN))
+                    .await;
+            }
+        }
+        Ok(false)
+    }
+
     /// Whether the chain can be continued after `end`.
     fn check_end(&self, end: &ArchiveHeader) -> Result<(), ArchiveError> {
         if end.store != self.shape.store {
@@ -124,24 +183,24 @@ impl Archiver<'_> {
         Ok(())
     }
 
-    /// The headers of the last objects of the chain up to a hole, the last one first.
+    /// The headers of the last objects of the chain, the last one first. Those that cannot be read are left out: what the others say
+    /// is enough.
     async fn end_heads(&mut self, end: &ArchiveHeader) -> Result<Vec<ArchiveHeader>, ArchiveError> {
         let first = end.number.saturating_sub(END_LINKS - 1).max(1);
-        if end.number == first {
-            return Ok(vec![*end]);
+        let names: Vec<String> = (first..end.number).map(link_name).collect();
+        let mut heads = vec![*end];
+        if let Some(before) = names.last() {
+            let earlier = self.retry(async |bucket| chain::any_heads(bucket, &names).await);
+            let mut earlier = earlier.await?;
+            if let Some(head @ None) = earlier.last_mut() {
+                *head = self.header_of(before).await?;
+            }
+            let earlier = (first..end.number).rev().zip(earlier.into_iter().rev());
+            heads.extend(
+                earlier.filter_map(|(number, head)| end::link(head, number, &self.shape.store)),
+            );
         }
-        let before = self.header_of(&link_name(end.number - 1)).await?;
-        let mut heads = vec![before.and_then(Result::ok)];
-        let names: Vec<String> = (first..end.number - 1).map(link_name).collect();
-        let earlier = self.retry(async |bucket| chain::heads(bucket, &names).await);
-        match earlier.await {
-            Ok(earlier) => heads.extend(earlier.into_iter().rev()),
-            // One is damaged. What the others say is enough.
-            Err(ArchiveError::Object { .. }) => {}
-            Err(error) => return Err(error),
-        }
-        let before = heads.into_iter().map_while(|head| head);
-        Ok([*end].into_iter().chain(before).collect())
+        Ok(heads)
     }
 
     /// The commits of which objects at the end of the chain have digests, ascending, back to where commits are missing. Notes which
@@ -160,7 +219,7 @@ impl Archiver<'_> {
                     ArchiveKind::Range => link.archived().0 + 1 == after.first,
                     _ => link.archived() == after.archived(),
                 };
-                goes_on && link.number + 1 == after.number && link.crc() == after.previous_crc
+                goes_on && link.crc() == after.previous_crc
             };
             let after = at.checked_sub(1).map(|after| &heads[after]);
             if bytes > COMPARED_BYTES || !after.is_none_or(joins) {

@@ -1,5 +1,6 @@
 //! The engine on simulated drives: what may meet at home, and what a round that fails leaves.
 
+mod archives;
 mod arrays;
 mod common;
 mod openings;

@@ -140,6 +140,14 @@ fn show(place: &VolumeStore, info: &ArchiveInfo) -> anyhow::Result<()> {
             format!("{} ranges so far", report::count(info.merged)),
         ));
     }
+    let notes = [
+        ("new base", &info.notes.unbased),
+        ("deleting", &info.notes.undeleted),
+        ("odd", &info.notes.odd),
+    ];
+    for (name, note) in notes {
+        rows.extend(note.iter().map(|note| (name, note.clone())));
+    }
     if let Some(clock) = &info.clock {
         rows.push(("clock", clock.clone()));
     }

@@ -202,12 +202,21 @@ impl Archives {
     }
 }
 
-/// Reports each change between an archive that goes on and one that waits, until it has ended.
+/// Reports each change between an archive that goes on and one that waits, and once that it cannot make a base, until it has ended.
 async fn report_states(engine: Engine) {
-    let mut is_waiting = false;
+    let (mut is_waiting, mut lacks_base) = (false, false);
     loop {
         let told = engine.archive_told();
         let Some(info) = engine.archive() else { return };
+        if let Some(why) = &info.notes.unbased
+            && !lacks_base
+        {
+            report::note(format_args!(
+                "the archive at {} cannot make a new base: {why}",
+                info.url
+            ));
+        }
+        lacks_base = info.notes.unbased.is_some();
         match info.state {
             ArchiveState::Waiting if !is_waiting => {
                 let why = info.why.unwrap_or_default();
