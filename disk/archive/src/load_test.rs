@@ -322,3 +322,26 @@ fn hostile_headers_and_payloads_are_refused_or_read() {
     }
     assert_eq!(read_all(&sound()), Some(Lsn(LAST)));
 }
+
+#[test]
+fn digest_of_a_plan_tells_objects_of_the_same_names_apart() {
+    let plan_of = |bucket: &MemoryBucket| {
+        let catalog = now(Catalog::load(bucket)).unwrap();
+        now(Plan::make(bucket, &catalog, &Target::Latest)).unwrap()
+    };
+    let own = plan_of(&sound());
+    let other = archive(&mut |name, header, _| {
+        header.unix_ms += u64::from(name == "chain/0000000000000004");
+    });
+    let other = plan_of(&other);
+    let names = |plan: &Plan| -> Vec<String> {
+        let objects = plan.objects.iter();
+        objects.map(|object| object.name.clone()).collect()
+    };
+    assert_eq!(names(&own), names(&other));
+    let count = own.objects.len();
+    assert_eq!(own.digest_of(0), other.digest_of(0));
+    assert_ne!(own.digest_of(count), other.digest_of(count));
+    assert_eq!(own.digest_of(count), plan_of(&sound()).digest_of(count));
+    assert_eq!(own.digest_of(count + 1), None);
+}

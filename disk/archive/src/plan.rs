@@ -8,7 +8,7 @@ use crate::extract::Extract;
 use crate::object;
 use crate::source::StoreShape;
 use std::ops::Range;
-use tonearm_base::Lsn;
+use tonearm_base::{Lsn, crc32c};
 use tonearm_format::{
     ArchiveBase, ArchiveEntry, ArchiveHeader, ArchiveKind, ArchivePart, ArchiveReader,
     SYSTEM_BLOCKS, Uuid,
@@ -141,6 +141,18 @@ impl Plan {
         let objects = self.objects.iter();
         let needed = objects.filter(|object| extract.touches(&object.blocks));
         needed.cloned().collect()
+    }
+
+    /// A checksum of the first `count` objects, each with its name and the checksum of its header. `None` when there are fewer.
+    pub fn digest_of(&self, count: usize) -> Option<u32> {
+        let mut text = Vec::new();
+        for object in self.objects.get(..count)? {
+            text.extend(object.name.as_bytes());
+            // No name has this byte.
+            text.push(0);
+            text.extend(object.crc.to_le_bytes());
+        }
+        Some(crc32c(&text))
     }
 
     /// How many of the first objects need not be applied when the first `done` objects of `before` were. `before` was a plan

@@ -77,6 +77,9 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
     }
     let mut done = 0;
     if let Some(note) = before {
+        if !note.is_of_store(&plan) {
+            bail!(partial.of_another_store());
+        }
         if note.lsn != plan.lsn.0 {
             bail!(partial.of_another_state());
         }
