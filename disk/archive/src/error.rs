@@ -201,6 +201,23 @@ pub enum ArchiveError {
     },
 }
 
+impl ArchiveError {
+    /// The name of the object that is missing or damaged, if that is what is wrong. Other objects may still be right.
+    pub fn damaged_object(&self) -> Option<&str> {
+        match self {
+            Self::Object { name, .. }
+            | Self::Missing { name, .. }
+            | Self::Unlinked { name, .. }
+            | Self::Key {
+                name,
+                error: KeyError::Damaged(_),
+                ..
+            } => Some(name),
+            _ => None,
+        }
+    }
+}
+
 /// What to do about an object that cannot be used.
 pub(crate) fn advice(error: &FormatError) -> &'static str {
     match error {

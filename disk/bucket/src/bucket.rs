@@ -280,15 +280,21 @@ impl Bucket for RealBucket {
         }
     }
 
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        most: u64,
+    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
         let name = name.to_string();
         match self.place.clone() {
             Place::Folder(folder, hung) => {
                 Box::pin(self.run(on_disk(folder, hung, STALL, move |folder, beat| {
-                    folder.get(&name, beat)
+                    folder.get(&name, most, beat)
                 })))
             }
-            Place::Service(service) => Box::pin(self.run(async move { service.get(&name).await })),
+            Place::Service(service) => {
+                Box::pin(self.run(async move { service.get(&name, most).await }))
+            }
         }
     }
 

@@ -23,6 +23,9 @@ const WHOLE: &str = "non-partial response";
 /// For how long nothing of a request or answer may go forward, and how long it is repeated within one call.
 const STALL: Duration = Duration::from_secs(30);
 
+/// Most bytes for which there is memory before there is content.
+const ROOM_BYTES: u64 = 32 << 20;
+
 type Result<T> = std::result::Result<T, BucketError>;
 
 /// A bucket.
@@ -93,19 +96,33 @@ impl Service {
         }
     }
 
-    /// The object; none when there is none.
-    pub(crate) async fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        self.read(&self.path(name)?, GetOptions::default()).await
+    /// The object, of a longer one the first `most` + 1 bytes; none when there is none.
+    pub(crate) async fn get(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        self.read(&self.path(name)?, GetOptions::default(), most)
+            .await
     }
 
-    async fn read(&self, path: &Path, options: GetOptions) -> Result<Option<Vec<u8>>> {
-        let object = match self.client().await?.get_opts(path, options).await {
-            Ok(found) => found.bytes().await,
-            Err(error) => Err(error),
+    /// Reads no more than `most` + 1 bytes, however long the answer is: the length is chosen by whoever can write to the place.
+    async fn read(&self, path: &Path, options: GetOptions, most: u64) -> Result<Option<Vec<u8>>> {
+        let object = async {
+            let found = self.client().await?.get_opts(path, options).await;
+            let found = found.map_err(Failed::Answer)?;
+            let most = most.saturating_add(1);
+            let room = found.meta.size.min(most).min(ROOM_BYTES);
+            let (mut object, mut parts) = (Vec::with_capacity(room as usize), found.into_stream());
+            while let Some(part) = parts.try_next().await.map_err(Failed::Answer)? {
+                let left = (most - object.len() as u64).min(part.len() as u64);
+                object.extend_from_slice(&part[..left as usize]);
+                if object.len() as u64 == most {
+                    break;
+                }
+            }
+            Ok(object)
         };
-        match object {
-            Ok(object) => Ok(Some(object.into())),
-            Err(error) => meaning(Request::Object, &error).map(|()| None),
+        match object.await {
+            Ok(object) => Ok(Some(object)),
+            Err(Failed::Before(error)) => Err(error),
+            Err(Failed::Answer(error)) => meaning(Request::Object, &error).map(|()| None),
         }
     }
 
@@ -121,10 +138,11 @@ impl Service {
                 ..GetOptions::default()
             };
             let path = self.path(&name)?;
-            let head = match self.read(&path, options).await {
+            let head = match self.read(&path, options, bytes as u64).await {
                 // Some services send an empty object as a whole, and some know no parts.
                 Err(BucketError::Transient(why)) if why.contains(WHOLE) => {
-                    self.read(&path, GetOptions::default()).await?
+                    self.read(&path, GetOptions::default(), bytes as u64)
+                        .await?
                 }
                 head => head?,
             };
@@ -160,6 +178,20 @@ impl Service {
             Ok(()) => Ok(()),
             Err(error) => meaning(Request::Object, &error),
         }
+    }
+}
+
+/// Why an object was not read.
+enum Failed {
+    /// Nothing was asked for.
+    Before(BucketError),
+    /// The service has answered something else, or nothing.
+    Answer(Error),
+}
+
+impl From<BucketError> for Failed {
+    fn from(error: BucketError) -> Self {
+        Self::Before(error)
     }
 }
 

@@ -141,7 +141,7 @@ fn an_object_is_there_only_when_the_service_says_so() {
     assert_eq!(put("taken"), Ok(false));
     assert!(matches!(put("conflict"), Err(BucketError::Transient(_))));
     assert!(matches!(put("unknown"), Err(BucketError::Refused(_))));
-    let get = |name| runtime.block_on(service.get(name));
+    let get = |name| runtime.block_on(service.get(name, 9));
     assert_eq!(get("gone"), Ok(None));
     assert!(matches!(get("proxy"), Err(BucketError::Denied(_))));
     assert!(matches!(get("bucket"), Err(BucketError::Refused(_))));
@@ -196,4 +196,17 @@ fn other_keys_are_used_from_a_reload_on() {
     assert_eq!(put(), Ok(true));
     let keys: Vec<String> = server.asked().into_iter().map(|asked| asked.1).collect();
     assert_eq!(keys, ["old", "new", "new"]);
+}
+
+#[test]
+fn an_answer_that_is_too_long_is_not_read_to_its_end() {
+    // It says that it has a tebibyte, sends a few bytes, and then nothing more.
+    let server = Server::new(|_| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 1099511627776\r\nETag: \"x\"\r\n\
+             Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\r\n";
+        format!("{head}0123456789")
+    });
+    let service = Service::new("b".into(), String::new(), &server.variables("key")).unwrap();
+    let found = runtime().block_on(service.get("chain/1", 5));
+    assert_eq!(found, Ok(Some(b"012345".to_vec())));
 }

@@ -79,9 +79,13 @@ impl Bucket for Away {
         }
     }
 
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        most: u64,
+    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
         match self.answer() {
-            Ok(()) => self.inner.get(name),
+            Ok(()) => self.inner.get(name, most),
             Err(error) => Box::pin(async { error }),
         }
     }

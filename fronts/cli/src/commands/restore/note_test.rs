@@ -22,6 +22,9 @@ fn plan() -> Plan {
             size_blocks: 1000,
         },
         objects: Vec::new(),
+        left_out: Vec::new(),
+        base: 3,
+        folder: 1,
     }
 }
 

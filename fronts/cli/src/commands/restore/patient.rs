@@ -107,8 +107,12 @@ impl<B: Bucket> Bucket for Patient<B> {
         self.bucket.put_new(name, object)
     }
 
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
-        Box::pin(self.retry(async move |bucket: &B| bucket.get(name).await))
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        most: u64,
+    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+        Box::pin(self.retry(async move |bucket: &B| bucket.get(name, most).await))
     }
 
     fn heads<'a>(
