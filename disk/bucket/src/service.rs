@@ -2,7 +2,7 @@
 
 use crate::credentials::Profile;
 use crate::line::Line;
-use crate::refusal::{Request, meaning, without_keys};
+use crate::refusal::{KEYS as SET_KEYS, Request, is_conflict, meaning, without_keys};
 use crate::variables::Variables;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
@@ -32,7 +32,25 @@ type Result<T> = std::result::Result<T, BucketError>;
 pub(crate) struct Service {
     bucket: String,
     prefix: String,
-    client: RwLock<Arc<AmazonS3>>,
+    client: RwLock<Client>,
+}
+
+/// What requests are sent with.
+#[derive(Clone)]
+struct Client {
+    store: Arc<AmazonS3>,
+    keys: KeysFrom,
+}
+
+/// Where the keys of a client come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeysFrom {
+    /// Variables or a profile name them.
+    Named,
+    /// Nothing names them: machines of Amazon ask for them on a network of their own.
+    Machine,
+    /// Requests are not signed.
+    Nowhere,
 }
 
 impl Service {
@@ -53,7 +71,15 @@ impl Service {
     /// Goes on with what these variables name.
     pub(crate) fn reload(&self, variables: &Variables) -> std::result::Result<(), String> {
         let client = client(&self.bucket, variables)?;
-        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        let mut known = self.client.write().unwrap_or_else(PoisonError::into_inner);
+        // `sudo` and units of systemd drop variables. To go on without keys would end the archive.
+        if client.keys == KeysFrom::Machine && known.keys != KeysFrom::Machine {
+            return Err(format!(
+                "there are no keys to go on with, so those before stay in use: {SET_KEYS}, in the environment of this command \
+                 (`sudo` leaves them out; `sudo -E` does not)"
+            ));
+        }
+        *known = client;
         Ok(())
     }
 
@@ -64,9 +90,11 @@ impl Service {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        let keys = client.credentials().get_credential().await;
-        keys.map_err(|error| without_keys(&error))?;
-        Ok(client)
+        if client.keys != KeysFrom::Nowhere {
+            let keys = client.store.credentials().get_credential().await;
+            keys.map_err(|error| without_keys(&error))?;
+        }
+        Ok(client.store)
     }
 
     fn path(&self, name: &str) -> Result<Path> {
@@ -92,6 +120,8 @@ impl Service {
             .await
         {
             Ok(_) => Ok(true),
+            // Some services answer so whenever there is an object. To try again would never end then.
+            Err(error) if is_conflict(&error) && self.get(name, 0).await?.is_some() => Ok(false),
             Err(error) => meaning(Request::Put, &error).map(|()| false),
         }
     }
@@ -196,7 +226,7 @@ impl From<BucketError> for Failed {
 }
 
 /// A client of `bucket`. Nothing is sent yet.
-fn client(bucket: &str, variables: &Variables) -> std::result::Result<Arc<AmazonS3>, String> {
+fn client(bucket: &str, variables: &Variables) -> std::result::Result<Client, String> {
     // The client takes the provider that the process has installed. Another part of it may have done so.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let retry = RetryConfig {
@@ -230,6 +260,12 @@ fn client(bucket: &str, variables: &Variables) -> std::result::Result<Arc<Amazon
         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     ])
     .any(|name| variables.get(name).is_some());
+    let skip = variables.get("AWS_SKIP_SIGNATURE").unwrap_or_default();
+    let mut keys = match skip.to_ascii_lowercase().as_str() {
+        "1" | "true" | "on" | "yes" | "y" => KeysFrom::Nowhere,
+        _ if has_keys => KeysFrom::Named,
+        _ => KeysFrom::Machine,
+    };
     if let Some(profile) = Profile::of(variables) {
         let lacks = |names: [&str; 2]| names.iter().all(|name| variables.get(name).is_none());
         if lacks(["AWS_REGION", "AWS_DEFAULT_REGION"])
@@ -244,10 +280,16 @@ fn client(bucket: &str, variables: &Variables) -> std::result::Result<Arc<Amazon
         }
         if !has_keys {
             builder = builder.with_credentials(Arc::new(profile));
+            if keys == KeysFrom::Machine {
+                keys = KeysFrom::Named;
+            }
         }
     }
-    let client = builder.build().map_err(|error| error.to_string())?;
-    Ok(Arc::new(client))
+    let store = builder.build().map_err(|error| error.to_string())?;
+    Ok(Client {
+        store: Arc::new(store),
+        keys,
+    })
 }
 
 #[cfg(test)]
