@@ -441,6 +441,8 @@ impl Folder {
                 other => other.map_err(wrong)?,
             };
             for entry in Dir::read_from(&opened).map_err(wrong)? {
+                // A folder may have many entries, and its disk may be slow.
+                beat();
                 let entry = entry.map_err(wrong)?;
                 let name = OsStr::from_bytes(entry.file_name().to_bytes());
                 // No object has such a name, and none that is being written counts.
