@@ -161,7 +161,6 @@ impl Folder {
     fn may_make(&self) -> Result<bool> {
         Ok(match &self.user {
             User::Reader | User::Writer(Making::Never) => false,
-            User::Writer(Making::Always) => true,
             User::Writer(Making::Noted(note)) => !self.is_noted(note)?,
         })
     }

@@ -161,7 +161,7 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
 }
 
 fn open(url: &str, identities: &Identities) -> anyhow::Result<Reader> {
-    let bucket = RealBucket::open(url, false)?.with_identities(&identities.files)?;
+    let bucket = RealBucket::open(url)?.with_identities(&identities.files)?;
     Ok(Reader::new(bucket))
 }
 
