@@ -91,7 +91,8 @@ pub enum ArchiveError {
     /// Another server archives the same store.
     #[error(
         "archive {url}: another opening of the store has taken over ({who}); this one does not archive any more. If it is \
-         a copy of the store that should not run, stop it"
+         a copy of the store that should not run, stop it",
+        who = shown(who)
     )]
     Fenced {
         /// The archive.
@@ -218,6 +219,19 @@ impl ArchiveError {
     }
 }
 
+/// Most characters of a text of an object that are shown.
+const SHOWN_MAX: usize = 200;
+
+/// A text that an object has, for a terminal: whoever can write to the archive chooses it.
+fn shown(text: &str) -> String {
+    let is_format = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    let escaped = |c: char| match c.is_control() || is_format(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().take(SHOWN_MAX).map(escaped).collect()
+}
+
 /// What to do about an object that cannot be used.
 pub(crate) fn advice(error: &FormatError) -> &'static str {
     match error {
@@ -225,3 +239,7 @@ pub(crate) fn advice(error: &FormatError) -> &'static str {
         _ => "put an undamaged copy of it back, or restore to a commit before it",
     }
 }
+
+#[cfg(test)]
+#[path = "error_test.rs"]
+mod error_test;
