@@ -111,8 +111,17 @@ fn a_bucket_that_stays_away_is_given_up() {
 }
 
 #[test]
-fn a_folder_that_fails_is_not_waited_for() {
+fn nothing_is_waited_for_without_a_limit() {
     let rig = rig(1, Duration::ZERO);
     assert!(now(rig.bucket.get("chain/1", 9)).is_err());
     assert!(rig.paused.lock().expect("one thread").is_empty());
+}
+
+#[test]
+fn object_that_is_not_there_is_asked_for_again_after_pauses() {
+    let mut rig = rig(0, LIMIT);
+    rig.bucket.again = 3;
+    assert_eq!(now(rig.bucket.get("chain/1", 9)), Ok(None));
+    let pauses = [1, 2, 4].map(|times| times * PAUSE);
+    assert_eq!(*rig.paused.lock().expect("one thread"), pauses);
 }
