@@ -203,6 +203,21 @@ pub enum ArchiveError {
 }
 
 impl ArchiveError {
+    /// What is wrong with the object that is missing or damaged, if that is what is wrong. Says nothing of what follows from it.
+    pub fn damage(&self) -> Option<String> {
+        Some(match self {
+            Self::Object { name, error, .. } => format!("object {name}: {error}"),
+            Self::Missing { name, .. } => format!("object {name} is missing"),
+            Self::Unlinked { name, .. } => format!("object {name} is not the one that is named"),
+            Self::Key {
+                name,
+                error: KeyError::Damaged(why),
+                ..
+            } => format!("object {name} cannot be decrypted ({why})"),
+            _ => return None,
+        })
+    }
+
     /// The name of the object that is missing or damaged, if that is what is wrong. Other objects may still be right.
     pub fn damaged_object(&self) -> Option<&str> {
         match self {

@@ -92,7 +92,7 @@ impl Plan {
                 (Ok(Ok(plan)), _) => return Ok(Self { left_out, ..plan }),
                 (Ok(Err((base, error))), _) => {
                     rest.get_or_insert_with(|| catalog.clone()).leave_out(base);
-                    left_out.push((base, error.to_string()));
+                    left_out.push((base, error.damage().unwrap_or_default()));
                     first = first.or(Some(error));
                 }
                 (Err(ArchiveError::NotRestorable { url, what, ranges }), Some(damage)) => {

@@ -142,7 +142,7 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
             (found, base) => {
                 let found = found?;
                 if let Some(base) = base {
-                    note_left_out(base, &error);
+                    note_damaged(base, &error);
                 }
                 found
             }
@@ -199,7 +199,7 @@ fn find<T>(
                 (Err(none), Some((_, error))) if is_not_restorable(&none) => return Err(error),
                 (plan, before) => {
                     if let (Ok(_), Some((base, error))) = (&plan, before) {
-                        note_left_out(base, &error);
+                        note_damaged(base, &error);
                     }
                     plan?
                 }
@@ -232,6 +232,11 @@ fn find<T>(
 /// The base of `plan`, when `error` says that one of its objects is damaged.
 fn damaged_base(plan: &Plan, error: &anyhow::Error) -> Option<u64> {
     plan.damaged_base(error.downcast_ref()?)
+}
+
+fn note_damaged(base: u64, error: &anyhow::Error) {
+    let damage = error.downcast_ref().and_then(ArchiveError::damage);
+    note_left_out(base, damage.unwrap_or_default());
 }
 
 fn note_left_out(base: u64, why: impl Display) {
