@@ -13,11 +13,16 @@ pub trait Bucket {
     /// When the object may or may not be there; the caller puts it again.
     fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>>;
 
-    /// The object, or `None` when there is none.
+    /// The object, or `None` when there is none. Of one that is longer than `most` bytes only the
+    /// first `most` + 1: whoever can write to the place chooses how long objects are, so memory is never taken for more.
     ///
     /// # Errors
     /// When it is not known.
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>>;
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        most: u64,
+    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>>;
 
     /// The first `bytes` bytes of each of the objects, as far as they exist and are so long. Several may be read at once.
     ///

@@ -32,6 +32,8 @@ pub struct Catalog {
     pub marks: Vec<(String, ArchiveHeader)>,
     /// Headers of all objects of the chain, and of all merged ones.
     pub(crate) objects: Vec<ArchiveHeader>,
+    /// Bases that no plan uses, because one of their objects is damaged.
+    left_out: BTreeSet<u64>,
 }
 
 /// Commits to which a store can be restored: from the first to the last one.
@@ -115,7 +117,13 @@ impl Catalog {
             links,
             marks,
             objects,
+            left_out: BTreeSet::new(),
         }
+    }
+
+    /// Plans without base `number`: an older base and the ranges behind it give the same states.
+    pub fn leave_out(&mut self, number: u64) {
+        self.left_out.insert(number);
     }
 
     /// Notes objects that cannot be used, and names that are none of an object.
@@ -298,7 +306,8 @@ impl Catalog {
     /// states may be missing, as [`ArchiveHeader::inexact_from`] says: mostly because ranges were merged.
     pub fn restorable(&self) -> Vec<Restorable> {
         let mut all = Vec::new();
-        for base in self.bases() {
+        let usable = |base: &&ArchiveHeader| !self.left_out.contains(&base.number);
+        for base in self.bases().filter(usable) {
             let Some(ranges) = self.ranges_of(base) else {
                 continue;
             };

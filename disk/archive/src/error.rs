@@ -91,7 +91,8 @@ pub enum ArchiveError {
     /// Another server archives the same store.
     #[error(
         "archive {url}: another opening of the store has taken over ({who}); this one does not archive any more. If it is \
-         a copy of the store that should not run, stop it"
+         a copy of the store that should not run, stop it",
+        who = shown(who)
     )]
     Fenced {
         /// The archive.
@@ -201,6 +202,51 @@ pub enum ArchiveError {
     },
 }
 
+impl ArchiveError {
+    /// What is wrong with the object that is missing or damaged, if that is what is wrong. Says nothing of what follows from it.
+    pub fn damage(&self) -> Option<String> {
+        Some(match self {
+            Self::Object { name, error, .. } => format!("object {name}: {error}"),
+            Self::Missing { name, .. } => format!("object {name} is missing"),
+            Self::Unlinked { name, .. } => format!("object {name} is not the one that is named"),
+            Self::Key {
+                name,
+                error: KeyError::Damaged(why),
+                ..
+            } => format!("object {name} cannot be decrypted ({why})"),
+            _ => return None,
+        })
+    }
+
+    /// The name of the object that is missing or damaged, if that is what is wrong. Other objects may still be right.
+    pub fn damaged_object(&self) -> Option<&str> {
+        match self {
+            Self::Object { name, .. }
+            | Self::Missing { name, .. }
+            | Self::Unlinked { name, .. }
+            | Self::Key {
+                name,
+                error: KeyError::Damaged(_),
+                ..
+            } => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// Most characters of a text of an object that are shown.
+const SHOWN_MAX: usize = 200;
+
+/// A text that an object has, for a terminal: whoever can write to the archive chooses it.
+fn shown(text: &str) -> String {
+    let is_format = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
+    let escaped = |c: char| match c.is_control() || is_format(c) {
+        true => c.escape_default().to_string(),
+        false => c.to_string(),
+    };
+    text.chars().take(SHOWN_MAX).map(escaped).collect()
+}
+
 /// What to do about an object that cannot be used.
 pub(crate) fn advice(error: &FormatError) -> &'static str {
     match error {
@@ -208,3 +254,7 @@ pub(crate) fn advice(error: &FormatError) -> &'static str {
         _ => "put an undamaged copy of it back, or restore to a commit before it",
     }
 }
+
+#[cfg(test)]
+#[path = "error_test.rs"]
+mod error_test;

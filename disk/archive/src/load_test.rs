@@ -1,8 +1,9 @@
 //! Archives with objects that are gone, damaged, or chosen by somebody else.
 
-use crate::chain::{link_name, object_name};
+use crate::chain::{link_name, object_name, part_name};
 use crate::testing::{
-    FIRST, LAST, MARK, MemoryBucket, START_MS, archive, now, read_all, sound, written,
+    FIRST, FOLDER, LAST, MARK, MemoryBucket, SECOND_BASE, SECOND_FOLDER, START_MS, archive, now,
+    read_all, sound, two_bases, written,
 };
 use crate::{ArchiveError, Catalog, Plan, Target};
 use tonearm_base::Lsn;
@@ -321,4 +322,101 @@ fn hostile_headers_and_payloads_are_refused_or_read() {
         changed(name, &|_, payload| payload.truncate(payload.len() / 2));
     }
     assert_eq!(read_all(&sound()), Some(Lsn(LAST)));
+}
+
+#[test]
+fn digest_of_a_plan_tells_objects_of_the_same_names_apart() {
+    let plan_of = |bucket: &MemoryBucket| {
+        let catalog = now(Catalog::load(bucket)).unwrap();
+        now(Plan::make(bucket, &catalog, &Target::Latest)).unwrap()
+    };
+    let own = plan_of(&sound());
+    let other = archive(&mut |name, header, _| {
+        header.unix_ms += u64::from(name == "chain/0000000000000004");
+    });
+    let other = plan_of(&other);
+    let names = |plan: &Plan| -> Vec<String> {
+        let objects = plan.objects.iter();
+        objects.map(|object| object.name.clone()).collect()
+    };
+    assert_eq!(names(&own), names(&other));
+    let count = own.objects.len();
+    assert_eq!(own.digest_of(0), other.digest_of(0));
+    assert_ne!(own.digest_of(count), other.digest_of(count));
+    assert_eq!(own.digest_of(count), plan_of(&sound()).digest_of(count));
+    assert_eq!(own.digest_of(count + 1), None);
+}
+
+/// Damages the last byte of an object, which is one of its payload.
+fn damage(bucket: &MemoryBucket, name: &str) {
+    let mut objects = bucket.objects.borrow_mut();
+    *objects.get_mut(name).unwrap().last_mut().unwrap() ^= 1;
+}
+
+#[test]
+fn base_that_is_damaged_is_left_out_when_an_older_one_has_the_state() {
+    for lacks in [false, true] {
+        let bucket = two_bases();
+        let sound = plan(&bucket, Target::Latest).unwrap();
+        assert_eq!((sound.lsn.0, sound.base), (LAST, 7));
+        match lacks {
+            true => drop(bucket.objects.borrow_mut().remove(SECOND_BASE)),
+            false => damage(&bucket, SECOND_BASE),
+        }
+        let catalog = match lacks {
+            // It goes after the catalog was read.
+            true => now(Catalog::load(&two_bases())).unwrap(),
+            false => now(Catalog::load(&bucket)).unwrap(),
+        };
+        let plan = now(Plan::make(&bucket, &catalog, &Target::Latest)).unwrap();
+        assert_eq!((plan.lsn.0, plan.base), (LAST, 3));
+        assert_eq!(plan.left_out.len(), 1);
+        assert_eq!(plan.left_out[0].0, 7);
+        assert!(plan.left_out[0].1.contains(SECOND_BASE));
+        assert_eq!(u64::from(written(&bucket, &plan).unwrap()), LAST);
+    }
+}
+
+#[test]
+fn base_with_a_damaged_part_is_known_and_can_be_left_out() {
+    let bucket = two_bases();
+    damage(&bucket, &part_name(SECOND_FOLDER, 0));
+    let mut catalog = now(Catalog::load(&bucket)).unwrap();
+    let make = |catalog: &Catalog| now(Plan::make(&bucket, catalog, &Target::Latest));
+    let plan = make(&catalog).unwrap();
+    let error = written(&bucket, &plan).expect_err("its part is damaged");
+    assert_eq!(plan.damaged_base(&error), Some(7));
+    catalog.leave_out(7);
+    let older = make(&catalog).unwrap();
+    assert_eq!((older.lsn, older.base), (plan.lsn, 3));
+    assert_eq!(u64::from(written(&bucket, &older).unwrap()), LAST);
+    assert_eq!(older.damaged_base(&error), None);
+    // With none left there is no state.
+    catalog.leave_out(3);
+    let none = make(&catalog).expect_err("no base is left");
+    assert!(matches!(none, ArchiveError::NotRestorable { .. }), "{none}");
+}
+
+#[test]
+fn only_base_that_is_damaged_is_told() {
+    let bucket = sound();
+    damage(&bucket, &link_name(3));
+    let error = plan(&bucket, Target::Latest).expect_err("there is no other base");
+    assert_eq!(error.damaged_object(), Some(&*link_name(3)), "{error}");
+}
+
+#[test]
+fn object_that_is_longer_than_its_header_says_is_damaged() {
+    for name in [link_name(4), part_name(FOLDER, 0)] {
+        let bucket = sound();
+        let plan = plan(&bucket, Target::Latest).unwrap();
+        let mut objects = bucket.objects.borrow_mut();
+        objects.get_mut(&name).unwrap().extend([0; 9999]);
+        drop(objects);
+        let error = written(&bucket, &plan).expect_err("it is too long");
+        assert!(error.to_string().contains("not as long as"), "{error}");
+        // No more of it was read than is needed to know that.
+        let most = bucket.most.borrow();
+        assert!(most[&name] < 4096, "{}", most[&name]);
+    }
 }

@@ -2,16 +2,18 @@
 
 use crate::bucket::Bucket;
 use crate::catalog::{Catalog, Restorable, exact_after, exact_before, inexact_at};
-use crate::chain::{bucket_error, object_error, object_name, part_name};
+use crate::chain::{
+    self, BASES, bucket_error, folder_of, link_name, object_error, object_name, part_name,
+};
 use crate::error::ArchiveError;
 use crate::extract::Extract;
 use crate::object;
 use crate::source::StoreShape;
 use std::ops::Range;
-use tonearm_base::Lsn;
+use tonearm_base::{Lsn, crc32c};
 use tonearm_format::{
-    ArchiveBase, ArchiveEntry, ArchiveHeader, ArchiveKind, ArchivePart, ArchiveReader,
-    SYSTEM_BLOCKS, Uuid,
+    ARCHIVE_HEADER_BYTES, ArchiveBase, ArchiveEntry, ArchiveHeader, ArchiveKind, ArchivePart,
+    ArchiveReader, SYSTEM_BLOCKS, Uuid,
 };
 
 /// How often an object is asked for that is known to be there: one answer may be wrong.
@@ -39,6 +41,19 @@ pub struct Plan {
     pub shape: StoreShape,
     /// The objects in the order in which they are applied.
     pub objects: Vec<PlannedObject>,
+    /// Numbers of newer bases that are not used, because an object of theirs is damaged, and what is wrong with each.
+    pub left_out: Vec<(u64, String)>,
+    /// Number of the base.
+    pub base: u64,
+    /// Number of the folder of its parts.
+    pub folder: u64,
+}
+
+/// Bytes of a payload, as its header says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Sizes {
+    stored: u64,
+    raw: u64,
 }
 
 /// One object that is to be read.
@@ -56,10 +71,12 @@ pub struct PlannedObject {
     store: Uuid,
     /// The commits that cannot be restored without it.
     commits: (Lsn, Lsn),
+    /// How large it is. Of a part of a base that is not known before its header is read.
+    sizes: Option<Sizes>,
 }
 
 impl Plan {
-    /// Plans to restore `target`.
+    /// Plans to restore `target`. A base whose object is damaged is left out when an older one gives that state, too.
     ///
     /// # Errors
     /// When there is no way to that state, with the states to which there is one.
@@ -68,6 +85,34 @@ impl Plan {
         catalog: &Catalog,
         target: &Target,
     ) -> Result<Self, ArchiveError> {
+        let (mut rest, mut left_out, mut first) = (None::<Catalog>, Vec::new(), None);
+        loop {
+            let usable = rest.as_ref().unwrap_or(catalog);
+            match (Self::make_once(bucket, usable, target).await, &first) {
+                (Ok(Ok(plan)), _) => return Ok(Self { left_out, ..plan }),
+                (Ok(Err((base, error))), _) => {
+                    rest.get_or_insert_with(|| catalog.clone()).leave_out(base);
+                    left_out.push((base, error.damage().unwrap_or_default()));
+                    first = first.or(Some(error));
+                }
+                (Err(ArchiveError::NotRestorable { url, what, ranges }), Some(damage)) => {
+                    if usable.restorable().is_empty() {
+                        return Err(first.expect("it was matched"));
+                    }
+                    let what = format!("{what} ({damage})");
+                    return Err(ArchiveError::NotRestorable { url, what, ranges });
+                }
+                (Err(error), _) => return Err(error),
+            }
+        }
+    }
+
+    /// The plan with the newest base; or else that base, and what is wrong with its object.
+    async fn make_once(
+        bucket: &dyn Bucket,
+        catalog: &Catalog,
+        target: &Target,
+    ) -> Result<Result<Self, (u64, ArchiveError)>, ArchiveError> {
         let restorable = catalog.restorable();
         let refuse = |what: String| ArchiveError::NotRestorable {
             url: catalog.url.clone(),
@@ -123,17 +168,33 @@ impl Plan {
             .into_iter()
             .filter(|range| range.first <= lsn.0)
             .collect();
-        let parts = catalog.base(bucket, base.number).await?;
+        let parts = match catalog.base(bucket, base.number).await {
+            Err(error) if error.damaged_object().is_some() => {
+                return Ok(Err((base.number, error)));
+            }
+            parts => parts?,
+        };
         let mut objects: Vec<PlannedObject> =
             PlannedObject::parts(&base, &parts, (part.first, part.last)).collect();
         let ranges = used.iter();
         objects.extend(ranges.map(|range| PlannedObject::of_chain(range, part.last)));
         let number = used.last().map_or(base.number, |range| range.number);
-        Ok(Self {
+        Ok(Ok(Self {
             lsn,
             shape: catalog.shape(bucket, number).await?,
             objects,
-        })
+            left_out: Vec::new(),
+            base: base.number,
+            folder: parts.folder,
+        }))
+    }
+
+    /// The base, when `error` says that one of its objects is missing or damaged: a plan without it may give the same state
+    /// ([`Catalog::leave_out`]).
+    pub fn damaged_base(&self, error: &ArchiveError) -> Option<u64> {
+        let name = error.damaged_object()?;
+        let is_part = name.starts_with(BASES) && folder_of(name) == Some(self.folder);
+        (is_part || name == link_name(self.base)).then_some(self.base)
     }
 
     /// The objects that may change one of the blocks that `extract` makes, in the order in which they are applied.
@@ -143,12 +204,33 @@ impl Plan {
         needed.cloned().collect()
     }
 
+    /// A checksum of the first `count` objects, each with its name and the checksum of its header. `None` when there are fewer.
+    pub fn digest_of(&self, count: usize) -> Option<u32> {
+        let mut text = Vec::new();
+        for object in self.objects.get(..count)? {
+            text.extend(object.name.as_bytes());
+            // No name has this byte.
+            text.push(0);
+            text.extend(object.crc.to_le_bytes());
+        }
+        Some(crc32c(&text))
+    }
+
     /// How many of the first objects need not be applied when the first `done` objects of `before` were. `before` was a plan
     /// for the same commit, of which objects have been merged or deleted since. If it is none, the store is to be made anew: a
     /// base has only blocks with content, so it does not undo what another base and the ranges behind that have written.
     pub fn done_after(&self, before: &Plan, done: usize) -> usize {
         let both = self.objects.iter().zip(&before.objects[..done]);
         both.take_while(|(own, other)| own.is(other)).count()
+    }
+}
+
+impl Sizes {
+    fn of(header: &ArchiveHeader) -> Self {
+        Self {
+            stored: header.stored_bytes,
+            raw: header.raw_bytes,
+        }
     }
 }
 
@@ -171,6 +253,7 @@ impl PlannedObject {
             crc: header.crc(),
             store: header.store,
             commits: (Lsn(header.first), until),
+            sizes: Some(Sizes::of(header)),
         }
     }
 
@@ -189,9 +272,64 @@ impl PlannedObject {
                 crc: part.crc,
                 store: header.store,
                 commits,
+                sizes: None,
             }
         };
         base.parts.iter().enumerate().map(part)
+    }
+
+    /// Reads how large it is, if that is not known yet.
+    ///
+    /// # Errors
+    /// When it is not there, or its header is damaged or that of another object.
+    pub async fn measure(&mut self, bucket: &dyn Bucket) -> Result<(), ArchiveError> {
+        self.sizes = Some(self.sizes(bucket).await?);
+        Ok(())
+    }
+
+    /// Bytes of memory that [`PlannedObject::fetch`] takes, once it was measured.
+    pub fn memory_bytes(&self) -> u64 {
+        // Of an encrypted object there is what is stored and what it decrypts to.
+        self.sizes.map_or(0, |sizes| 2 * sizes.stored + sizes.raw)
+    }
+
+    async fn sizes(&self, bucket: &dyn Bucket) -> Result<Sizes, ArchiveError> {
+        if let Some(known) = self.sizes {
+            return Ok(known);
+        }
+        let names = std::slice::from_ref(&self.name);
+        for _ in 0..GETS {
+            if let Some(header) = chain::heads(bucket, names)
+                .await?
+                .into_iter()
+                .flatten()
+                .next()
+            {
+                self.check(bucket, &header)?;
+                return Ok(Sizes::of(&header));
+            }
+        }
+        Err(self.missing(bucket))
+    }
+
+    fn missing(&self, bucket: &dyn Bucket) -> ArchiveError {
+        ArchiveError::Missing {
+            url: bucket.url(),
+            name: self.name.clone(),
+            first: self.commits.0,
+            last: self.commits.1,
+        }
+    }
+
+    /// Checks that `header` is that of this object.
+    fn check(&self, bucket: &dyn Bucket, header: &ArchiveHeader) -> Result<(), ArchiveError> {
+        match header.crc() == self.crc && header.store == self.store {
+            true => Ok(()),
+            false => Err(ArchiveError::Unlinked {
+                url: bucket.url(),
+                name: self.name.clone(),
+            }),
+        }
     }
 
     /// Its payload.
@@ -201,29 +339,21 @@ impl PlannedObject {
     /// right.
     pub async fn fetch(&self, bucket: &dyn Bucket) -> Result<Vec<u8>, ArchiveError> {
         let (name, mut object) = (&self.name, None);
+        // A longer object is damaged, and not read to its end.
+        let most = ARCHIVE_HEADER_BYTES as u64 + self.sizes(bucket).await?.stored;
         for _ in 0..GETS {
-            let found = bucket.get(name).await;
+            let found = bucket.get(name, most).await;
             object = found.map_err(|error| bucket_error(bucket, error))?;
             if object.is_some() {
                 break;
             }
         }
         let Some(object) = object else {
-            return Err(ArchiveError::Missing {
-                url: bucket.url(),
-                name: name.clone(),
-                first: self.commits.0,
-                last: self.commits.1,
-            });
+            return Err(self.missing(bucket));
         };
         let wrong = |error| object_error(bucket, name, error);
         let (header, stored) = object::check(&object).map_err(wrong)?;
-        if header.crc() != self.crc || header.store != self.store {
-            return Err(ArchiveError::Unlinked {
-                url: bucket.url(),
-                name: name.clone(),
-            });
-        }
+        self.check(bucket, &header)?;
         if !header.encrypted {
             return object::unpack(&header, stored).map_err(wrong);
         }

@@ -16,6 +16,9 @@ fn plan() -> Plan {
             size_blocks: 2000,
         },
         objects: Vec::new(),
+        left_out: Vec::new(),
+        base: 3,
+        folder: 1,
     }
 }
 

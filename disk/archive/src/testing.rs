@@ -32,6 +32,10 @@ pub const LAST: u64 = 18;
 pub const START_MS: u64 = 1_700_000_000_000;
 /// Number of the folder of the base.
 pub const FOLDER: u64 = 1 << 20 | 1;
+/// The object of the second base, and the number of the folder of its parts.
+pub const SECOND_BASE: &str = "chain/0000000000000007";
+/// See [`SECOND_BASE`].
+pub const SECOND_FOLDER: u64 = 1 << 20 | 2;
 /// The name of a mark, and its commit.
 pub const MARK: (&str, u64) = ("named", 14);
 
@@ -42,6 +46,8 @@ pub struct MemoryBucket {
     pub objects: RefCell<BTreeMap<String, Vec<u8>>>,
     /// How many more requests for an object it answers as if there were none.
     pub misses: RefCell<BTreeMap<String, u32>>,
+    /// How many bytes of an object were asked for, at most.
+    pub most: RefCell<BTreeMap<String, u64>>,
 }
 
 impl MemoryBucket {
@@ -66,8 +72,16 @@ impl Bucket for MemoryBucket {
         Box::pin(async move { Ok(is_new) })
     }
 
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
-        let found = self.find(name);
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        most: u64,
+    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+        self.most.borrow_mut().insert(name.to_string(), most);
+        let mut found = self.find(name);
+        if let Some(object) = &mut found {
+            object.truncate(most as usize + 1);
+        }
         Box::pin(async { Ok(found) })
     }
 
@@ -122,6 +136,15 @@ pub type Change<'a> = &'a mut dyn FnMut(&str, &mut ArchiveHeader, &mut Vec<u8>);
 /// An archive of two openings, one base, some ranges and a mark. The names of its objects are those that they have without a
 /// change; each object names the one before it as that is.
 pub fn archive(change: Change<'_>) -> MemoryBucket {
+    make(change, false)
+}
+
+/// The sound archive, with a second base ([`SECOND_BASE`]) from which the states from commit 16 on can be had, too.
+pub fn two_bases() -> MemoryBucket {
+    make(&mut |_, _, _| {}, true)
+}
+
+fn make(change: Change<'_>, has_second: bool) -> MemoryBucket {
     let bucket = MemoryBucket::default();
     let mut made = Made {
         bucket: &bucket,
@@ -139,7 +162,7 @@ pub fn archive(change: Change<'_>) -> MemoryBucket {
     made.range(11, 12);
     let mut part = ArchiveWriter::default();
     put(&mut part, WRITTEN, 11);
-    let part = made.part(part.into_bytes());
+    let part = made.part(FOLDER, part.into_bytes());
     let base = ArchiveBase {
         block_size: BLOCK as u32,
         size_blocks: BLOCKS,
@@ -153,6 +176,17 @@ pub fn archive(change: Change<'_>) -> MemoryBucket {
     (mark.number, mark.previous_crc, mark.exact_from) = (0, 0, 0);
     made.put(&mark_name(MARK.0), mark, Vec::new());
     made.range(15, 16);
+    if has_second {
+        let mut part = ArchiveWriter::default();
+        put(&mut part, WRITTEN, 16);
+        let part = made.part(SECOND_FOLDER, part.into_bytes());
+        let second = ArchiveBase {
+            folder: SECOND_FOLDER,
+            parts: vec![part],
+            ..base
+        };
+        made.link(ArchiveKind::Base, 16, 16, second.encode());
+    }
     made.link(ArchiveKind::Opening, 16, 16, opening.encode());
     made.range(17, LAST);
     bucket
@@ -225,13 +259,13 @@ impl Made<'_> {
         self.link(ArchiveKind::Range, first, last, writer.into_bytes());
     }
 
-    /// Puts the only part of the base.
-    fn part(&mut self, payload: Vec<u8>) -> ArchivePart {
+    /// Puts the only part of a base.
+    fn part(&mut self, folder: u64, payload: Vec<u8>) -> ArchivePart {
         let mut header = self.header(ArchiveKind::BasePart, 0, BLOCKS);
         (header.number, header.previous_crc) = (0, 0);
         ArchivePart {
             end_block: BLOCKS,
-            crc: self.put(&part_name(FOLDER, 0), header, payload),
+            crc: self.put(&part_name(folder, 0), header, payload),
         }
     }
 

@@ -58,13 +58,11 @@ impl Drop for Threads {
 /// When a writer makes a folder that is not there. Its parents it never makes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Making {
-    /// Whenever it is not there.
-    #[default]
-    Always,
     /// At the first start of the archive: this file notes the addresses at which the store has been archived. A folder that has
     /// gone is on a disk that is not mounted.
     Noted(PathBuf),
     /// Never: people make it.
+    #[default]
     Never,
 }
 
@@ -103,17 +101,17 @@ fn refused(url: &str, why: impl Into<String>) -> ArchiveError {
 }
 
 impl RealBucket {
-    /// Opens the place that `url` names, for a reader or, with `create`, for a writer that notes nothing. Nothing is sent yet. An
+    /// Opens the place that `url` names, for a reader. Nothing is sent yet. An
     /// S3 bucket takes keys, region and endpoint from the variables that other programs use (`AWS_ACCESS_KEY_ID`,
     /// `AWS_SECRET_ACCESS_KEY`, `AWS_PROFILE`, `AWS_REGION`, `AWS_ENDPOINT_URL`, `AWS_ALLOW_HTTP`).
     ///
     /// # Errors
-    /// When the address is of another kind, or incomplete; for a reader, when there is no such folder.
-    pub fn open(url: &str, create: bool) -> Result<Self, ArchiveError> {
-        Self::open_for(url, create.then(Writer::default))
+    /// When the address is of another kind, or incomplete, or there is no such folder.
+    pub fn open(url: &str) -> Result<Self, ArchiveError> {
+        Self::open_for(url, None)
     }
 
-    /// The same for a writer. The folder is neither made nor looked at yet.
+    /// The same for a writer, [`Writer::of_store`]. The folder is neither made nor looked at yet.
     ///
     /// # Errors
     /// When the address is of another kind, or incomplete.
@@ -280,15 +278,21 @@ impl Bucket for RealBucket {
         }
     }
 
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        most: u64,
+    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
         let name = name.to_string();
         match self.place.clone() {
             Place::Folder(folder, hung) => {
                 Box::pin(self.run(on_disk(folder, hung, STALL, move |folder, beat| {
-                    folder.get(&name, beat)
+                    folder.get(&name, most, beat)
                 })))
             }
-            Place::Service(service) => Box::pin(self.run(async move { service.get(&name).await })),
+            Place::Service(service) => {
+                Box::pin(self.run(async move { service.get(&name, most).await }))
+            }
         }
     }
 

@@ -22,7 +22,7 @@ fn addresses_that_cannot_be_used_are_told() {
         ("file://relative", "write an absolute path"),
         ("file:///does/not/exist", "has no archive"),
     ] {
-        let error = RealBucket::open(url, false).err().unwrap().to_string();
+        let error = RealBucket::open(url).err().unwrap().to_string();
         assert!(error.contains(part), "{url}: {error}");
     }
 }

@@ -32,6 +32,8 @@ use tonearm_archive::BucketError;
 const FIRST: &str = "probe";
 /// Bytes that are written at once.
 const STEP: usize = 1 << 20;
+/// Most bytes for which there is memory before there is content.
+const ROOM_BYTES: u64 = 32 << 20;
 /// From so many objects on their heads are read by several threads.
 const MANY: usize = 64;
 const READERS: usize = 16;
@@ -159,7 +161,6 @@ impl Folder {
     fn may_make(&self) -> Result<bool> {
         Ok(match &self.user {
             User::Reader | User::Writer(Making::Never) => false,
-            User::Writer(Making::Always) => true,
             User::Writer(Making::Noted(note)) => !self.is_noted(note)?,
         })
     }
@@ -365,15 +366,20 @@ impl Folder {
         )))
     }
 
-    /// The object; none when there is none.
-    pub(crate) fn get(&self, name: &str, beat: &dyn Fn()) -> Result<Option<Vec<u8>>> {
+    /// The object, of a longer one the first `most` + 1 bytes; none when there is none.
+    pub(crate) fn get(&self, name: &str, most: u64, beat: &dyn Fn()) -> Result<Option<Vec<u8>>> {
         let root = self.root()?;
         let Some((mut file, bytes)) = open_object(&root, name)? else {
             return Ok(None);
         };
-        let mut object = Vec::with_capacity(bytes as usize);
+        // A sparse file may have any size. Memory is taken as the content comes.
+        let room = bytes.min(most).min(ROOM_BYTES) + 1;
+        let mut object = Vec::with_capacity(room as usize);
         loop {
-            let read = (&mut file).take(STEP as u64).read_to_end(&mut object);
+            let left = most.saturating_add(1) - object.len() as u64;
+            let read = (&mut file)
+                .take(left.min(STEP as u64))
+                .read_to_end(&mut object);
             match read.map_err(|error| failed(name, errno(&error)))? {
                 0 => return Ok(Some(object)),
                 _ => beat(),
@@ -434,6 +440,8 @@ impl Folder {
                 other => other.map_err(wrong)?,
             };
             for entry in Dir::read_from(&opened).map_err(wrong)? {
+                // A folder may have many entries, and its disk may be slow.
+                beat();
                 let entry = entry.map_err(wrong)?;
                 let name = OsStr::from_bytes(entry.file_name().to_bytes());
                 // No object has such a name, and none that is being written counts.

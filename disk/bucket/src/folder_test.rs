@@ -44,7 +44,7 @@ fn put(folder: &Folder, name: &str, object: &[u8]) -> Result<bool> {
 }
 
 fn get(folder: &Folder, name: &str) -> Option<Vec<u8>> {
-    folder.get(name, &|| {}).unwrap()
+    folder.get(name, 1 << 30, &|| {}).unwrap()
 }
 
 fn waits<T: std::fmt::Debug>(result: Result<T>, part: &str) {
@@ -64,7 +64,7 @@ fn is_refused<T: std::fmt::Debug>(result: Result<T>, part: &str) {
 #[test]
 fn an_object_is_put_once_and_read_by_the_owner_alone() {
     let place = Place::new();
-    let folder = place.folder("a", Making::Always);
+    let folder = place.folder("a", place.noted());
     let large = vec![7; 3 * STEP + 5];
     assert_eq!(put(&folder, "chain/1", &large), Ok(true));
     assert_eq!(put(&folder, "chain/1", b"other"), Ok(false));
@@ -100,9 +100,36 @@ fn an_object_is_put_once_and_read_by_the_owner_alone() {
 }
 
 #[test]
+fn an_object_that_is_too_long_is_not_read_to_its_end() {
+    let place = Place::new();
+    let folder = place.folder("a", place.noted());
+    put(&folder, "chain/1", b"object").unwrap();
+    // Sparse: it takes no space, and a machine has not so much memory.
+    let file = File::options().write(true).open(place.at("a/chain/1"));
+    file.unwrap().set_len(8 << 40).unwrap();
+    let found = folder.get("chain/1", 9, &|| {}).unwrap();
+    assert_eq!(found.as_deref(), Some(&b"object\0\0\0\0"[..]));
+}
+
+#[test]
+fn list_goes_forward_with_each_entry() {
+    let place = Place::new();
+    let folder = place.folder("a", place.noted());
+    put(&folder, "chain/1", b"one").unwrap();
+    for number in 0..50 {
+        std::fs::write(place.at(&format!("a/chain/.{number}")), b"").unwrap();
+    }
+    let beats = std::cell::Cell::new(0);
+    folder
+        .list("chain", &|| beats.set(beats.get() + 1))
+        .unwrap();
+    assert!(beats.get() > 50, "{}", beats.get());
+}
+
+#[test]
 fn what_is_no_object_is_left_out() {
     let place = Place::new();
-    let folder = place.folder("a", Making::Always);
+    let folder = place.folder("a", place.noted());
     put(&folder, "chain/1", b"one").unwrap();
     std::fs::write(place.at("a/chain/2#77-1"), b"half").unwrap();
     std::fs::create_dir(place.at("a/chain/3")).unwrap();
@@ -123,7 +150,7 @@ fn a_place_without_hard_links_is_used_in_another_way_or_refused() {
     let no_rename: Publish = |_, _, _| Err(Errno::INVAL);
     let link = WAYS[1];
     let place = Place::new();
-    let mut folder = place.folder("a", Making::Always);
+    let mut folder = place.folder("a", place.noted());
     folder.ways = vec![no_rename, link];
     assert_eq!(put(&folder, "probe", b"1"), Ok(true));
     assert_eq!(put(&folder, "probe", b"1"), Ok(false));
@@ -149,7 +176,7 @@ fn a_place_without_hard_links_is_used_in_another_way_or_refused() {
 fn each_way_puts_only_where_there_is_nothing() {
     for way in WAYS {
         let place = Place::new();
-        let mut folder = place.folder("a", Making::Always);
+        let mut folder = place.folder("a", place.noted());
         put(&folder, "one", b"1").unwrap();
         folder.ways = vec![way];
         let root = folder.root().unwrap();
@@ -189,7 +216,7 @@ fn only_the_first_start_makes_the_folder_and_nothing_makes_its_parents() {
     for _ in 0..2 {
         waits(put(&again, "probe", b"1"), "s.tn.archives");
         waits(again.list("chain", &|| {}), "is its disk mounted?");
-        waits(again.get("probe", &|| {}), "is its disk mounted?");
+        waits(again.get("probe", 9, &|| {}), "is its disk mounted?");
     }
     // The mount point itself is the folder.
     std::fs::create_dir(place.at("x/a")).unwrap();
@@ -224,7 +251,7 @@ fn a_folder_that_people_make_is_waited_for() {
 #[test]
 fn a_folder_without_the_last_object_is_another_one() {
     let place = Place::new();
-    let folder = place.folder("a", Making::Always);
+    let folder = place.folder("a", place.noted());
     put(&folder, "probe", b"1").unwrap();
     put(&folder, "chain/1", b"1").unwrap();
     // A folder comes in its place, also one that has another archive.
@@ -264,20 +291,20 @@ fn a_folder_below_an_own_mount_is_refused() {
     std::os::unix::fs::symlink(place.at("mount"), place.at("link")).unwrap();
     for name in ["mount/a", "link/a", "mount", "link"] {
         let folder = place
-            .folder(name, Making::Always)
+            .folder(name, place.noted())
             .outside(vec![place.at("mount")]);
         is_refused(put(&folder, "probe", b"1"), "the store's own mount");
     }
     assert_eq!(std::fs::read_dir(place.at("mount")).unwrap().count(), 0);
     let beside = place
-        .folder("mounted", Making::Always)
+        .folder("mounted", place.noted())
         .outside(vec![place.at("mount")]);
     assert_eq!(put(&beside, "probe", b"1"), Ok(true));
     // The same mount under another name has its device.
     let proc = Folder::new(
         "file:///x",
         "/proc/self/".into(),
-        User::Writer(Making::Always),
+        User::Writer(place.noted()),
     );
     let proc = proc.outside(vec!["/proc".into()]);
     let device = rustix::fs::stat("/proc").unwrap().st_dev;
@@ -306,7 +333,7 @@ fn permissions_may_change() {
     let place = Place::new();
     std::fs::write(place.at("file"), b"").unwrap();
     is_refused(
-        put(&place.folder("file", Making::Always), "probe", b"1"),
+        put(&place.folder("file", place.noted()), "probe", b"1"),
         "is no folder",
     );
 }
@@ -321,7 +348,7 @@ thread_local! {
 #[test]
 fn an_object_its_name_and_its_folders_are_synced() {
     let place = Place::new();
-    let mut folder = place.folder("a", Making::Always);
+    let mut folder = place.folder("a", place.noted());
     folder.sync = |file| {
         use std::os::fd::AsRawFd;
         let path = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).unwrap();

@@ -9,6 +9,7 @@ mod credentials;
 mod folder;
 mod keys;
 mod line;
+mod names;
 mod refusal;
 mod service;
 mod variables;

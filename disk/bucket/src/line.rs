@@ -1,6 +1,7 @@
 //! HTTP requests that end when nothing goes forward any more, however long they take: a slow line may need minutes for an
 //! object.
 
+use crate::names::with_paths;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::stream;
@@ -10,7 +11,7 @@ use object_store::client::{
     HttpResponse, HttpResponseBody, HttpService,
 };
 use object_store::{ClientConfigKey, ClientOptions};
-use reqwest::header::CONTENT_LENGTH;
+use reqwest::header::{CONTENT_LENGTH, HeaderMap};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ const STEP: usize = 64 << 10;
 /// The kernel and the network may hold this many bytes of a request when all of it has been given to them. On a slow line they
 /// go forward, and nobody sees it.
 const HELD: u64 = 16 << 20;
+/// Most bytes of a page of a list, which has at most 1000 names of at most 1024 bytes.
+const PAGE_BYTES: usize = 64 << 20;
 /// The slowest line that is thought of, in bytes a second.
 const SLOWEST: u64 = 32 << 10;
 
@@ -95,6 +98,7 @@ impl HttpService for Service {
 impl Service {
     async fn execute(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (head, body) = request.into_parts();
+        let is_list = is_list(&head.uri.to_string());
         let url = head.uri.to_string().parse();
         let url = url.map_err(|error| HttpError::new(HttpErrorKind::Unknown, error))?;
         let mut request = reqwest::Request::new(head.method, url);
@@ -109,13 +113,18 @@ impl Service {
         let answer = self.client.execute(request);
         let answer = self.watch(answer, bytes, &sent).await?;
         let mut answer = answer.map_err(error_of)?;
-        let (status, headers) = (answer.status(), std::mem::take(answer.headers_mut()));
+        let (status, mut headers) = (answer.status(), std::mem::take(answer.headers_mut()));
         let body = Watched {
             body: answer.into(),
             stall: self.stall,
             until: None,
         };
-        let mut answer = HttpResponse::new(HttpResponseBody::new(body));
+        let body = HttpResponseBody::new(body);
+        let body = match is_list && status.is_success() {
+            true => read_list(body, &mut headers).await?,
+            false => body,
+        };
+        let mut answer = HttpResponse::new(body);
         (*answer.status_mut(), *answer.headers_mut()) = (status, headers);
         Ok(answer)
     }
@@ -141,6 +150,39 @@ impl Service {
             }
         }
     }
+}
+
+/// True for a request that lists objects.
+fn is_list(uri: &str) -> bool {
+    let (_, query) = uri.split_once('?').unwrap_or_default();
+    query.split('&').any(|part| part == "list-type=2")
+}
+
+/// A page of a list, whose names all can be paths of the client.
+async fn read_list(
+    body: HttpResponseBody,
+    headers: &mut HeaderMap,
+) -> Result<HttpResponseBody, HttpError> {
+    let too_large = || {
+        HttpError::new(
+            HttpErrorKind::Decode,
+            std::io::Error::other("a page of a list is too large"),
+        )
+    };
+    let (mut body, mut page) = (std::pin::pin!(body), Vec::new());
+    while let Some(frame) = poll_fn(|context| body.as_mut().poll_frame(context)).await {
+        if let Ok(data) = frame?.into_data() {
+            page.extend_from_slice(&data);
+        }
+        if page.len() > PAGE_BYTES {
+            return Err(too_large());
+        }
+    }
+    if let Some(changed) = std::str::from_utf8(&page).ok().and_then(with_paths) {
+        page = changed.into_bytes();
+    }
+    headers.insert(CONTENT_LENGTH, page.len().into());
+    Ok(HttpResponseBody::from(Bytes::from(page)))
 }
 
 fn stalled(patience: Duration) -> HttpError {

@@ -3,7 +3,7 @@
 //! | answer | to | means |
 //! | --- | --- | --- |
 //! | 412, 304 | put where there is none | there is one |
-//! | 409 | put where there is none | two puts at the same time; whether there is an object now is not known |
+//! | 409 | put where there is none | two puts at the same time, or there is one: it is looked for |
 //! | 404 `NoSuchKey`, or without a text | get, delete | there is none |
 //! | 416 | get of a part | the object is shorter, which is as good as none |
 //! | 404 `NoSuchBucket` | all | refused |
@@ -26,7 +26,7 @@ pub(crate) enum Request {
 }
 
 /// What to do without keys.
-const KEYS: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile in ~/.aws/credentials";
+pub(crate) const KEYS: &str = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE for a profile in ~/.aws/credentials";
 /// Where machines of Amazon get keys. The client asks there when it has none.
 const METADATA: &str = "169.254.169.254";
 
@@ -62,6 +62,11 @@ pub(crate) fn meaning(request: Request, error: &Error) -> Result<(), BucketError
         (None, _) if text.contains("redirect") => denied("check AWS_REGION and AWS_ENDPOINT_URL"),
         _ => later(),
     }
+}
+
+/// True for the answer that another request for the object was under way.
+pub(crate) fn is_conflict(error: &Error) -> bool {
+    status_of(&chain(error)) == Some(409)
 }
 
 /// Why there are no keys for a request.

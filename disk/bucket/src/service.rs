@@ -2,7 +2,7 @@
 
 use crate::credentials::Profile;
 use crate::line::Line;
-use crate::refusal::{Request, meaning, without_keys};
+use crate::refusal::{KEYS as SET_KEYS, Request, is_conflict, meaning, without_keys};
 use crate::variables::Variables;
 use bytes::Bytes;
 use futures_util::{StreamExt, TryStreamExt};
@@ -23,13 +23,34 @@ const WHOLE: &str = "non-partial response";
 /// For how long nothing of a request or answer may go forward, and how long it is repeated within one call.
 const STALL: Duration = Duration::from_secs(30);
 
+/// Most bytes for which there is memory before there is content.
+const ROOM_BYTES: u64 = 32 << 20;
+
 type Result<T> = std::result::Result<T, BucketError>;
 
 /// A bucket.
 pub(crate) struct Service {
     bucket: String,
     prefix: String,
-    client: RwLock<Arc<AmazonS3>>,
+    client: RwLock<Client>,
+}
+
+/// What requests are sent with.
+#[derive(Clone)]
+struct Client {
+    store: Arc<AmazonS3>,
+    keys: KeysFrom,
+}
+
+/// Where the keys of a client come from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum KeysFrom {
+    /// Variables or a profile name them.
+    Named,
+    /// Nothing names them: machines of Amazon ask for them on a network of their own.
+    Machine,
+    /// Requests are not signed.
+    Nowhere,
 }
 
 impl Service {
@@ -50,7 +71,15 @@ impl Service {
     /// Goes on with what these variables name.
     pub(crate) fn reload(&self, variables: &Variables) -> std::result::Result<(), String> {
         let client = client(&self.bucket, variables)?;
-        *self.client.write().unwrap_or_else(PoisonError::into_inner) = client;
+        let mut known = self.client.write().unwrap_or_else(PoisonError::into_inner);
+        // `sudo` and units of systemd drop variables. To go on without keys would end the archive.
+        if client.keys == KeysFrom::Machine && known.keys != KeysFrom::Machine {
+            return Err(format!(
+                "there are no keys to go on with, so those before stay in use: {SET_KEYS}, in the environment of this command \
+                 (`sudo` leaves them out; `sudo -E` does not)"
+            ));
+        }
+        *known = client;
         Ok(())
     }
 
@@ -61,9 +90,11 @@ impl Service {
             .read()
             .unwrap_or_else(PoisonError::into_inner)
             .clone();
-        let keys = client.credentials().get_credential().await;
-        keys.map_err(|error| without_keys(&error))?;
-        Ok(client)
+        if client.keys != KeysFrom::Nowhere {
+            let keys = client.store.credentials().get_credential().await;
+            keys.map_err(|error| without_keys(&error))?;
+        }
+        Ok(client.store)
     }
 
     fn path(&self, name: &str) -> Result<Path> {
@@ -89,23 +120,39 @@ impl Service {
             .await
         {
             Ok(_) => Ok(true),
+            // Some services answer so whenever there is an object. To try again would never end then.
+            Err(error) if is_conflict(&error) && self.get(name, 0).await?.is_some() => Ok(false),
             Err(error) => meaning(Request::Put, &error).map(|()| false),
         }
     }
 
-    /// The object; none when there is none.
-    pub(crate) async fn get(&self, name: &str) -> Result<Option<Vec<u8>>> {
-        self.read(&self.path(name)?, GetOptions::default()).await
+    /// The object, of a longer one the first `most` + 1 bytes; none when there is none.
+    pub(crate) async fn get(&self, name: &str, most: u64) -> Result<Option<Vec<u8>>> {
+        self.read(&self.path(name)?, GetOptions::default(), most)
+            .await
     }
 
-    async fn read(&self, path: &Path, options: GetOptions) -> Result<Option<Vec<u8>>> {
-        let object = match self.client().await?.get_opts(path, options).await {
-            Ok(found) => found.bytes().await,
-            Err(error) => Err(error),
+    /// Reads no more than `most` + 1 bytes, however long the answer is: the length is chosen by whoever can write to the place.
+    async fn read(&self, path: &Path, options: GetOptions, most: u64) -> Result<Option<Vec<u8>>> {
+        let object = async {
+            let found = self.client().await?.get_opts(path, options).await;
+            let found = found.map_err(Failed::Answer)?;
+            let most = most.saturating_add(1);
+            let room = found.meta.size.min(most).min(ROOM_BYTES);
+            let (mut object, mut parts) = (Vec::with_capacity(room as usize), found.into_stream());
+            while let Some(part) = parts.try_next().await.map_err(Failed::Answer)? {
+                let left = (most - object.len() as u64).min(part.len() as u64);
+                object.extend_from_slice(&part[..left as usize]);
+                if object.len() as u64 == most {
+                    break;
+                }
+            }
+            Ok(object)
         };
-        match object {
-            Ok(object) => Ok(Some(object.into())),
-            Err(error) => meaning(Request::Object, &error).map(|()| None),
+        match object.await {
+            Ok(object) => Ok(Some(object)),
+            Err(Failed::Before(error)) => Err(error),
+            Err(Failed::Answer(error)) => meaning(Request::Object, &error).map(|()| None),
         }
     }
 
@@ -121,10 +168,11 @@ impl Service {
                 ..GetOptions::default()
             };
             let path = self.path(&name)?;
-            let head = match self.read(&path, options).await {
+            let head = match self.read(&path, options, bytes as u64).await {
                 // Some services send an empty object as a whole, and some know no parts.
                 Err(BucketError::Transient(why)) if why.contains(WHOLE) => {
-                    self.read(&path, GetOptions::default()).await?
+                    self.read(&path, GetOptions::default(), bytes as u64)
+                        .await?
                 }
                 head => head?,
             };
@@ -163,8 +211,22 @@ impl Service {
     }
 }
 
+/// Why an object was not read.
+enum Failed {
+    /// Nothing was asked for.
+    Before(BucketError),
+    /// The service has answered something else, or nothing.
+    Answer(Error),
+}
+
+impl From<BucketError> for Failed {
+    fn from(error: BucketError) -> Self {
+        Self::Before(error)
+    }
+}
+
 /// A client of `bucket`. Nothing is sent yet.
-fn client(bucket: &str, variables: &Variables) -> std::result::Result<Arc<AmazonS3>, String> {
+fn client(bucket: &str, variables: &Variables) -> std::result::Result<Client, String> {
     // The client takes the provider that the process has installed. Another part of it may have done so.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let retry = RetryConfig {
@@ -198,6 +260,12 @@ fn client(bucket: &str, variables: &Variables) -> std::result::Result<Arc<Amazon
         "AWS_CONTAINER_CREDENTIALS_FULL_URI",
     ])
     .any(|name| variables.get(name).is_some());
+    let skip = variables.get("AWS_SKIP_SIGNATURE").unwrap_or_default();
+    let mut keys = match skip.to_ascii_lowercase().as_str() {
+        "1" | "true" | "on" | "yes" | "y" => KeysFrom::Nowhere,
+        _ if has_keys => KeysFrom::Named,
+        _ => KeysFrom::Machine,
+    };
     if let Some(profile) = Profile::of(variables) {
         let lacks = |names: [&str; 2]| names.iter().all(|name| variables.get(name).is_none());
         if lacks(["AWS_REGION", "AWS_DEFAULT_REGION"])
@@ -212,10 +280,16 @@ fn client(bucket: &str, variables: &Variables) -> std::result::Result<Arc<Amazon
         }
         if !has_keys {
             builder = builder.with_credentials(Arc::new(profile));
+            if keys == KeysFrom::Machine {
+                keys = KeysFrom::Named;
+            }
         }
     }
-    let client = builder.build().map_err(|error| error.to_string())?;
-    Ok(Arc::new(client))
+    let store = builder.build().map_err(|error| error.to_string())?;
+    Ok(Client {
+        store: Arc::new(store),
+        keys,
+    })
 }
 
 #[cfg(test)]

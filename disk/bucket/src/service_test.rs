@@ -141,7 +141,7 @@ fn an_object_is_there_only_when_the_service_says_so() {
     assert_eq!(put("taken"), Ok(false));
     assert!(matches!(put("conflict"), Err(BucketError::Transient(_))));
     assert!(matches!(put("unknown"), Err(BucketError::Refused(_))));
-    let get = |name| runtime.block_on(service.get(name));
+    let get = |name| runtime.block_on(service.get(name, 9));
     assert_eq!(get("gone"), Ok(None));
     assert!(matches!(get("proxy"), Err(BucketError::Denied(_))));
     assert!(matches!(get("bucket"), Err(BucketError::Refused(_))));
@@ -196,4 +196,92 @@ fn other_keys_are_used_from_a_reload_on() {
     assert_eq!(put(), Ok(true));
     let keys: Vec<String> = server.asked().into_iter().map(|asked| asked.1).collect();
     assert_eq!(keys, ["old", "new", "new"]);
+}
+
+#[test]
+fn an_answer_that_is_too_long_is_not_read_to_its_end() {
+    // It says that it has a tebibyte, sends a few bytes, and then nothing more.
+    let server = Server::new(|_| {
+        let head = "HTTP/1.1 200 OK\r\nContent-Length: 1099511627776\r\nETag: \"x\"\r\n\
+             Last-Modified: Thu, 01 Jan 2026 00:00:00 GMT\r\n\r\n";
+        format!("{head}0123456789")
+    });
+    let service = Service::new("b".into(), String::new(), &server.variables("key")).unwrap();
+    let found = runtime().block_on(service.get("chain/1", 5));
+    assert_eq!(found, Ok(Some(b"012345".to_vec())));
+}
+
+#[test]
+fn conflict_with_an_object_that_is_there_says_so() {
+    let server = Server::new(|Asked(line, ..)| match line.as_str() {
+        "PUT /b/there" | "PUT /b/none" => error("409 Conflict", "OperationAborted"),
+        "GET /b/there" => answer("200 OK", "object"),
+        _ => error("404 Not Found", "NoSuchKey"),
+    });
+    let service = Service::new("b".into(), String::new(), &server.variables("key")).unwrap();
+    let runtime = runtime();
+    let put = |name| runtime.block_on(service.put_new(name, Bytes::from_static(b"object")));
+    assert_eq!(put("there"), Ok(false));
+    assert!(matches!(put("none"), Err(BucketError::Transient(_))));
+}
+
+/// The variables of `server`, without those whose names begin with `left_out`, and with this one more.
+fn other_variables(server: &Server, left_out: &str, more: (&str, &str)) -> Variables {
+    let variables = server.variables("key");
+    let kept = variables.iter().chain([more]);
+    kept.filter(|(name, _)| !name.starts_with(left_out))
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect()
+}
+
+#[test]
+fn requests_without_signature_need_no_keys() {
+    let server = Server::new(|_| answer("200 OK", "object"));
+    let keys = ["AWS_ACCESS", "AWS_SECRET"];
+    let variables = other_variables(&server, keys[0], ("AWS_SKIP_SIGNATURE", "true"));
+    let variables = variables
+        .iter()
+        .filter(|(name, _)| !name.starts_with(keys[1]));
+    let variables = variables.map(|(name, value)| (name.to_string(), value.to_string()));
+    let service = Service::new("b".into(), String::new(), &variables.collect()).unwrap();
+    let found = runtime().block_on(service.get("probe", 99));
+    assert_eq!(found, Ok(Some(b"object".to_vec())));
+    assert_eq!(server.asked()[0].1, "");
+}
+
+#[test]
+fn keys_are_not_taken_away_by_a_reload_that_names_none() {
+    let server = Server::new(|_| answer("200 OK", "object"));
+    let service = Service::new("b".into(), String::new(), &server.variables("key")).unwrap();
+    // As below `sudo`.
+    let error = service.reload(&Variables::default()).unwrap_err();
+    assert!(error.contains("sudo -E"), "{error}");
+    let found = runtime().block_on(service.get("probe", 99));
+    assert_eq!(found, Ok(Some(b"object".to_vec())));
+    assert_eq!(server.asked()[0].1, "key");
+}
+
+#[test]
+fn stray_names_that_are_no_paths_do_not_end_a_list() {
+    let server = Server::new(|_| {
+        let names = [
+            "a/chain/1",
+            "a/chain//x",
+            "a/chain/../x",
+            "a/chain/b\u{7f}c",
+        ];
+        let entries = names.map(|name| {
+            format!(
+                "<Contents><Key>{name}</Key><LastModified>2026-01-01T00:00:00Z</LastModified><Size>1</Size></Contents>"
+            )
+        });
+        let page = format!("<ListBucketResult>{}</ListBucketResult>", entries.concat());
+        answer("200 OK", &page)
+    });
+    let service = Service::new("b".into(), "a".into(), &server.variables("key")).unwrap();
+    let names = runtime().block_on(service.list("chain")).unwrap();
+    assert_eq!(
+        names,
+        ["chain/1", "chain/%2F/x", "chain/%2E%2E/x", "chain/b%7Fc"]
+    );
 }

@@ -10,7 +10,7 @@ use crate::units::Units;
 use rustix::time::{ClockId, clock_gettime};
 use std::cell::RefCell;
 use std::future::Future;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -94,14 +94,19 @@ impl Context {
 }
 
 struct Handle {
+    path: PathBuf,
     leader: Arc<Leader<Uring>>,
     archive: Mutex<Option<ArchiveThread>>,
 }
 
 impl Handle {
-    fn new(leader: Arc<Leader<Uring>>) -> Arc<Self> {
+    fn new(leader: Arc<Leader<Uring>>, path: PathBuf) -> Arc<Self> {
         let archive = Mutex::default();
-        Arc::new(Self { leader, archive })
+        Arc::new(Self {
+            path,
+            leader,
+            archive,
+        })
     }
 }
 
@@ -171,6 +176,8 @@ impl Store {
     /// # Errors
     /// When its members cannot be opened or are in use, or recovery fails.
     pub fn open(path: &Path, options: StoreOptions) -> Result<Store, StoreError> {
+        // The program may change its directory later.
+        let own_path = std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
         let (executor, calls, watch) = Executor::shared()?;
         let opened = open_disk(&executor, path, &options.members, options.open, |_| {});
         let Executor { rt, .. } = executor;
@@ -185,7 +192,13 @@ impl Store {
         let files = FileSystem::new(&rt, &disk);
         let context = Context::new(disk, rt, files);
         let leader = Leader::start(Engine::new(context, Some(calls)), Uring(watch))?;
-        Ok(Self(Handle::new(leader)))
+        Ok(Self(Handle::new(leader, own_path)))
+    }
+
+    /// Where it lies, as an absolute path; empty for a store in a simulated world. The writer of its archives notes beside it
+    /// where they are (`Writer::of_store` of `tonearm-bucket`).
+    pub fn path(&self) -> &Path {
+        &self.0.path
     }
 
     /// A store over any executor, for simulated worlds: no thread is started, and only the calling thread may use it.
@@ -196,7 +209,7 @@ impl Store {
         let files = FileSystem::with_clock(&rt, &disk, move || time_since_start(clock.now()));
         let context = Context::new(disk, rt, files);
         let leader = Leader::of_one_thread(Engine::new(context, None));
-        Self(Handle::new(leader))
+        Self(Handle::new(leader, PathBuf::new()))
     }
 
     /// Runs `job` beside those of other threads, and waits for its end. If the job panics, the panic goes on here, on

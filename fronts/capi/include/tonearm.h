@@ -113,7 +113,8 @@ typedef struct tonearm_archive_info {
 
 /* Begins to archive the store at url: file:///folder or s3://bucket/prefix. A bucket takes keys, region and endpoint from the
  * environment (AWS_ACCESS_KEY_ID and so on). options may be NULL. Returns when the archive is taken over. When the bucket does
- * not answer, it returns TONEARM_OK, too, and goes on trying. TONEARM_FAILED when url cannot be used, when the archive there
+ * not answer, it returns TONEARM_OK, too, and goes on trying. A folder is made at the first start alone: a file beside the store
+ * notes where it has been archived, and a folder that is missing later is waited for. TONEARM_FAILED when url cannot be used, when the archive there
  * belongs to another store, or when the store is archived already. tonearm_close archives what is left, for at most 30
  * seconds, and returns an error when it could not. */
 int tonearm_archive_start(tonearm_store *store, const char *url, const tonearm_archive_options *options);

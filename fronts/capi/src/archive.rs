@@ -3,7 +3,7 @@
 use super::{TonearmStore, check_place, give_lsn, store_of, text_of};
 use crate::status::guarded;
 use std::ffi::{c_char, c_int};
-use tonearm_bucket::RealBucket;
+use tonearm_bucket::{RealBucket, Writer};
 use tonearm_store::{ArchiveInfo, ArchiverOptions, Lsn, Nanos, StoreError};
 
 /// `tonearm_archive_options` of the header.
@@ -82,7 +82,7 @@ pub unsafe extern "C" fn tonearm_archive_start(
             }
         }
         let store = store_of(store)?;
-        let bucket = RealBucket::open(url, true);
+        let bucket = RealBucket::open_to_write(url, Writer::of_store(store.path()));
         let bucket = bucket.and_then(|bucket| bucket.with_recipients(&recipients));
         let bucket = bucket.map_err(|error| StoreError::Archive(error.to_string()))?;
         Ok(store.start_archive(bucket, options)?)

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use tonearm_archive::{BucketError, Bytes, Catalog};
-use tonearm_bucket::RealBucket;
+use tonearm_bucket::{RealBucket, Writer};
 use tonearm_rt::Boxed;
 use tonearm_store::files::Files;
 use tonearm_store::{
@@ -16,7 +16,8 @@ use tonearm_store::{
 
 fn bucket(place: &Place, name: &str) -> RealBucket {
     let folder = place.path.with_file_name(name);
-    RealBucket::open(&format!("file://{}", folder.display()), true).unwrap()
+    let url = format!("file://{}", folder.display());
+    RealBucket::open_to_write(&url, Writer::of_store(&place.path)).unwrap()
 }
 
 fn options() -> ArchiverOptions {
@@ -79,9 +80,13 @@ impl Bucket for Away {
         }
     }
 
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        most: u64,
+    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
         match self.answer() {
-            Ok(()) => self.inner.get(name),
+            Ok(()) => self.inner.get(name, most),
             Err(error) => Box::pin(async { error }),
         }
     }

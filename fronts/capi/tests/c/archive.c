@@ -1,5 +1,6 @@
 /* A store that the program archives in a folder beside it. */
 #include "check.h"
+#include <unistd.h>
 
 static uint64_t add(tonearm_store *store, uint64_t place) {
     tonearm_aru *unit;
@@ -16,7 +17,7 @@ int main(int count, char **words) {
     tonearm_archive_info info;
     tonearm_archive_options options = {.interval_ms = 20};
     uint64_t lsn, archived = 0, place;
-    char url[1000];
+    char url[1000], away[1000];
     CHECK(count == 2);
     snprintf(url, sizeof url, "file://%s.archive", words[1]);
     OK(tonearm_create(words[1], 64 << 20));
@@ -78,5 +79,17 @@ int main(int count, char **words) {
     CHECK(archived == lsn);
     OK(tonearm_close(store));
     CHECK(tonearm_archive_status(store, &info) == TONEARM_INVALID);
+    /* The disk of the archive is not mounted: no other folder is made in its place, and nothing is archived there. */
+    snprintf(away, sizeof away, "%s.away", words[1]);
+    CHECK(rename(url + strlen("file://"), away) == 0);
+    OK(tonearm_open(words[1], &store));
+    OK(tonearm_archive_start(store, url, &options));
+    OK(tonearm_archive_status(store, &info));
+    CHECK(info.state == TONEARM_ARCHIVE_WAITING && strstr(info.why, "is its disk mounted?") != NULL);
+    CHECK(access(url + strlen("file://"), F_OK) != 0);
+    lsn = add(store, 13);
+    CHECK(rename(away, url + strlen("file://")) == 0);
+    OK(tonearm_wait_archived(store, lsn));
+    OK(tonearm_close(store));
     return 0;
 }

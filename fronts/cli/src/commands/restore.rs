@@ -18,6 +18,8 @@ use crate::cli::{Identities, LayoutMode, Restore, RestoreTarget};
 use crate::serve::socket_file::remove_stale;
 use anyhow::{Context, bail};
 use std::cell::Cell;
+use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -61,7 +63,8 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
         target = Target::Lsn(Lsn(note.lsn));
     }
     let bucket = open(&arguments.url, &arguments.identities)?;
-    let (mut plan, only) = find(&bucket, &target, true, |plan| {
+    let mut damaged = BTreeSet::new();
+    let (mut plan, only) = find(&bucket, &target, true, &mut damaged, |plan| {
         let name = arguments.only.as_ref();
         name.map(|name| Only::find(&bucket, plan, name, path))
             .transpose()
@@ -77,6 +80,9 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
     }
     let mut done = 0;
     if let Some(note) = before {
+        if !note.is_of_store(&plan) {
+            bail!(partial.of_another_store());
+        }
         if note.lsn != plan.lsn.0 {
             bail!(partial.of_another_state());
         }
@@ -96,7 +102,8 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
     if done == 0 {
         begin(&plan)?;
     }
-    for tries_left in (0..PLANS).rev() {
+    let mut tries_left = PLANS;
+    loop {
         let reached = Cell::new(done);
         let noted = |objects_done: usize| {
             reached.set(objects_done);
@@ -106,27 +113,46 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
             None => fill(&bucket, &plan, &partial.made, done, noted),
             Some(only) => only.fill(&bucket, &plan, &partial.made, done, noted),
         };
-        match &filled {
-            // Objects are merged and deleted while they are read. To apply commits again does no harm.
-            Err(error) if is_missing(error) && tries_left > 0 => {
-                let (now, ()) = find(&bucket, &Target::Lsn(plan.lsn), false, |now| {
-                    if let Some(only) = &only {
-                        only.narrow(now);
-                    }
-                    Ok(())
-                })?;
-                done = now.done_after(&plan, reached.get());
-                plan = now;
-                match done {
-                    // Another base does not say which blocks have no content.
-                    0 => begin(&plan)?,
-                    _ => write(&plan, done)?,
+        let Err(error) = filled else {
+            break;
+        };
+        let base = damaged_base(&plan, &error).filter(|base| damaged.insert(*base));
+        tries_left -= usize::from(base.is_none());
+        if base.is_none() && !(is_missing(&error) && tries_left > 0) {
+            return Err(error).with_context(|| incomplete(&partial.made));
+        }
+        // Objects are merged and deleted while they are read. To apply commits again does no harm.
+        let found = find(
+            &bucket,
+            &Target::Lsn(plan.lsn),
+            false,
+            &mut damaged,
+            |now| {
+                if let Some(only) = &only {
+                    only.narrow(now);
                 }
+                Ok(())
+            },
+        );
+        let (now, ()) = match (found, base) {
+            // No other base gives this state.
+            (Err(none), Some(_)) if is_not_restorable(&none) => {
+                return Err(error).with_context(|| incomplete(&partial.made));
             }
-            _ => {
-                filled.with_context(|| incomplete(&partial.made))?;
-                break;
+            (found, base) => {
+                let found = found?;
+                if let Some(base) = base {
+                    note_damaged(base, &error);
+                }
+                found
             }
+        };
+        done = now.done_after(&plan, reached.get());
+        plan = now;
+        match done {
+            // Another base does not say which blocks have no content.
+            0 => begin(&plan)?,
+            _ => write(&plan, done)?,
         }
     }
     partial.finish(path)?;
@@ -135,7 +161,7 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
 }
 
 fn open(url: &str, identities: &Identities) -> anyhow::Result<Reader> {
-    let bucket = RealBucket::open(url, false)?.with_identities(&identities.files)?;
+    let bucket = RealBucket::open(url)?.with_identities(&identities.files)?;
     Ok(Reader::new(bucket))
 }
 
@@ -147,23 +173,52 @@ fn incomplete(partial: &Path) -> String {
 }
 
 /// Plans, and reads with `read` what is to be known of that state: again when objects are merged and deleted at the same time. With
-/// `tells`, what is wrong with the archive is noted, whether this state needs it or not.
+/// `tells`, what is wrong with the archive is noted, whether this state needs it or not. The bases in `damaged` are not used, and
+/// one that turns out to be damaged is added.
 fn find<T>(
     bucket: &Reader,
     target: &Target,
     tells: bool,
+    damaged: &mut BTreeSet<u64>,
     read: impl Fn(&mut Plan) -> anyhow::Result<T>,
 ) -> anyhow::Result<(Plan, T)> {
-    let once = |tells: bool| {
-        let catalog = bucket.block_on(Catalog::load(bucket))?;
+    let mut once = |tells: bool| {
+        let mut catalog = bucket.block_on(Catalog::load(bucket))?;
         if tells {
             note_some(catalog.faults().into_iter());
             tell_strays(&catalog);
         }
-        let plan = Plan::make(bucket, &catalog, target);
-        let mut plan = bucket.block_on(plan)?;
-        let read = read(&mut plan)?;
-        Ok((plan, read))
+        // A damaged base, and what was found there.
+        let mut first: Option<(u64, anyhow::Error)> = None;
+        loop {
+            damaged.iter().for_each(|base| catalog.leave_out(*base));
+            let plan = Plan::make(bucket, &catalog, target);
+            let plan = bucket.block_on(plan).map_err(anyhow::Error::from);
+            let mut plan = match (plan, first.take()) {
+                // No other base gives this state.
+                (Err(none), Some((_, error))) if is_not_restorable(&none) => return Err(error),
+                (plan, before) => {
+                    if let (Ok(_), Some((base, error))) = (&plan, before) {
+                        note_damaged(base, &error);
+                    }
+                    plan?
+                }
+            };
+            for (base, why) in &plan.left_out {
+                if damaged.insert(*base) {
+                    note_left_out(*base, why);
+                }
+            }
+            let error = match read(&mut plan) {
+                Ok(read) => return Ok((plan, read)),
+                Err(error) => error,
+            };
+            let base = damaged_base(&plan, &error).filter(|base| damaged.insert(*base));
+            match base {
+                Some(base) => first = Some((base, error)),
+                None => return Err(error),
+            }
+        }
     };
     for tries in 1..PLANS {
         match once(tells && tries == 1) {
@@ -172,6 +227,29 @@ fn find<T>(
         }
     }
     once(false)
+}
+
+/// The base of `plan`, when `error` says that one of its objects is damaged.
+fn damaged_base(plan: &Plan, error: &anyhow::Error) -> Option<u64> {
+    plan.damaged_base(error.downcast_ref()?)
+}
+
+fn note_damaged(base: u64, error: &anyhow::Error) {
+    let damage = error.downcast_ref().and_then(ArchiveError::damage);
+    note_left_out(base, damage.unwrap_or_default());
+}
+
+fn note_left_out(base: u64, why: impl Display) {
+    report::note(format_args!(
+        "base {base:016x} is not used, and an older one is: {why}"
+    ));
+}
+
+fn is_not_restorable(error: &anyhow::Error) -> bool {
+    matches!(
+        error.downcast_ref(),
+        Some(ArchiveError::NotRestorable { .. })
+    )
 }
 
 fn is_missing(error: &anyhow::Error) -> bool {

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Stdio};
 use std::time::{Duration, Instant};
 use tonearm_archive::MergeLevel;
-use tonearm_bucket::RealBucket;
+use tonearm_bucket::{RealBucket, Writer};
 use tonearm_command_rig::Ran;
 use tonearm_store::{ArchiverOptions, Lsn, Nanos, Store, StoreOptions};
 
@@ -101,7 +101,7 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
 
 fn bucket(bench: &Bench) -> RealBucket {
     let url = format!("file://{}", bench.path("live").display());
-    RealBucket::open(&url, true).expect("a bucket")
+    RealBucket::open_to_write(&url, Writer::of_store(&bench.path("s.tn"))).expect("a bucket")
 }
 
 impl Archives {

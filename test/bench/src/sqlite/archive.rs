@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use tonearm_archive::ArchiverOptions;
 use tonearm_bench::folder::{bytes, files};
 use tonearm_bench::{machine, options};
-use tonearm_bucket::RealBucket;
+use tonearm_bucket::{RealBucket, Writer};
 use tonearm_store::Store;
 
 /// Name on the command line.
@@ -231,7 +231,8 @@ impl Copy<'_> {
     }
 
     fn begin_tonearm(&self, store: &Store) -> anyhow::Result<()> {
-        let bucket = RealBucket::open(&url(&self.folder()), true)?;
+        let bucket =
+            RealBucket::open_to_write(&url(&self.folder()), Writer::of_store(store.path()))?;
         let options = ArchiverOptions {
             base_bytes_per_second: 0,
             ..ArchiverOptions::default()

@@ -103,10 +103,14 @@ impl Bucket for SimBucket {
         }))
     }
 
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        most: u64,
+    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
         Box::pin(self.request(move |objects| {
             let object = objects.get(name).filter(|_| self.lie(1).is_none());
-            object.map(|object| object.to_vec())
+            object.map(|object| object[..object.len().min(most as usize + 1)].to_vec())
         }))
     }
 

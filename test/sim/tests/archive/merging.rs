@@ -64,10 +64,14 @@ impl Bucket for Gate {
         })
     }
 
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        most: u64,
+    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
         Box::pin(async move {
             self.pass("get", name).await;
-            let found = self.inner.get(name).await?;
+            let found = self.inner.get(name, most).await?;
             Ok(found.filter(|_| !(self.hides)(name)))
         })
     }

@@ -32,10 +32,14 @@ impl Bucket for Told {
         })
     }
 
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        most: u64,
+    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
         Box::pin(async move {
             self.pass(false)?;
-            self.inner.get(name).await
+            self.inner.get(name, most).await
         })
     }
 

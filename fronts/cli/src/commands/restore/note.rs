@@ -14,6 +14,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tonearm_archive::Plan;
+use tonearm_format::Uuid;
 
 /// Most bytes of a note that are read.
 const NOTE_MAX: u64 = 1 << 20;
@@ -24,9 +25,11 @@ pub(super) struct Note {
     url: String,
     /// The commit.
     pub(super) lsn: u64,
+    /// Identity of the store. Another store may be archived at the same address meanwhile, with objects of the same names.
+    store: Uuid,
     objects_done: usize,
-    /// Name of the last of these objects.
-    last: String,
+    /// Checksum of these objects.
+    digest: u32,
     /// Name of the volume or file that is restored alone.
     #[serde(default)]
     only: Option<String>,
@@ -38,22 +41,22 @@ impl Note {
         Self {
             url: arguments.url.clone(),
             lsn: plan.lsn.0,
+            store: plan.shape.store,
             objects_done,
-            last: match objects_done.checked_sub(1) {
-                Some(last) => plan.objects[last].name.clone(),
-                None => String::new(),
-            },
+            digest: plan.digest_of(objects_done).unwrap_or(0),
             only: arguments.only.as_deref().map(name_in_note),
         }
     }
 
-    /// How many of the first objects of `plan` are applied. When objects were merged meanwhile, they are others: then it begins
-    /// anew.
+    /// True when it is of the same store as `plan`.
+    pub(super) fn is_of_store(&self, plan: &Plan) -> bool {
+        self.store == plan.shape.store
+    }
+
+    /// How many of the first objects of `plan` are applied. When they are not those that it was noted for, because some were
+    /// merged meanwhile or another base is used, it begins anew: one state is never made from parts of two histories.
     pub(super) fn done(&self, plan: &Plan) -> usize {
-        let is_same = self.objects_done.checked_sub(1).is_none_or(|last| {
-            let object = plan.objects.get(last);
-            object.is_some_and(|object| object.name == self.last)
-        });
+        let is_same = plan.digest_of(self.objects_done) == Some(self.digest);
         if is_same { self.objects_done } else { 0 }
     }
 }
@@ -162,6 +165,16 @@ impl Partial {
     pub(super) fn of_another_state(&self) -> String {
         format!(
             "{} is from a restore of another state; remove it and {}, and run this command again",
+            self.made.display(),
+            self.note.display()
+        )
+    }
+
+    /// What is wrong when it is of another store than the archive is now.
+    pub(super) fn of_another_store(&self) -> String {
+        format!(
+            "{} is from a restore of another store, which was archived at the same address; remove it and {}, and run this \
+             command again",
             self.made.display(),
             self.note.display()
         )

@@ -22,6 +22,9 @@ fn plan() -> Plan {
             size_blocks: 1000,
         },
         objects: Vec::new(),
+        left_out: Vec::new(),
+        base: 3,
+        folder: 1,
     }
 }
 
@@ -84,4 +87,20 @@ fn links_of_others_are_not_followed() {
     }
     std::fs::hard_link(&victim, &partial.made).expect("a link");
     assert!(partial.read(&own).is_err());
+}
+
+#[test]
+fn note_is_of_one_store_and_of_the_same_objects() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let own = arguments(&folder.path().join("s.tn"));
+    let (before, mut other) = (plan(), plan());
+    let mut note = Note::new(&own, &before, 0);
+    assert!(note.is_of_store(&before));
+    // Another store has objects of the same names.
+    other.shape.store = [1; 16];
+    assert!(!note.is_of_store(&other));
+    assert_eq!(note.done(&before), 0);
+    // Objects that the plan does not have were not applied for it.
+    note.objects_done = 3;
+    assert_eq!(note.done(&before), 0);
 }

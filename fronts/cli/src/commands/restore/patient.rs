@@ -13,6 +13,10 @@ use tonearm_terminal::report;
 const PAUSE: Duration = Duration::from_millis(500);
 const PAUSE_MAX: Duration = Duration::from_secs(15);
 const LIMIT: Duration = Duration::from_secs(15 * 60);
+/// The same for a folder. What fails there mostly fails again: its disk is broken, or nobody has mounted it.
+const LIMIT_FOLDER: Duration = Duration::from_secs(10);
+/// How often an object is asked for again that a service does not have.
+const AGAIN: u32 = 3;
 
 /// A bucket whose requests are repeated while it does not answer. Cheap to clone; the clones note together that they wait.
 #[derive(Clone)]
@@ -20,6 +24,9 @@ pub(super) struct Patient<B> {
     bucket: B,
     /// How long a request is repeated.
     limit: Duration,
+    /// How often an object is asked for again of which it is answered that there is none. Commands ask only for objects of which
+    /// something has told, and a service that is busy, or was written to just now, may not know it yet.
+    again: u32,
     waits: Arc<Waits>,
 }
 
@@ -35,13 +42,15 @@ struct Waits {
 pub(super) type Reader = Patient<RealBucket>;
 
 impl Reader {
-    /// Requests to `bucket` wait for it. A folder answers or fails: nothing changes by waiting.
+    /// Requests to `bucket` wait for it. The disk or server of a folder may be away for a short time. That a folder has no such
+    /// object does not change by waiting.
     pub(super) fn new(bucket: RealBucket) -> Self {
-        let limit = match bucket.url().starts_with("file:") {
-            true => Duration::ZERO,
-            false => LIMIT,
+        let (limit, again) = match bucket.url().starts_with("file:") {
+            true => (LIMIT_FOLDER, 0),
+            false => (LIMIT, AGAIN),
         };
-        Self::with(bucket, limit, std::thread::sleep, report::note)
+        let reader = Self::with(bucket, limit, std::thread::sleep, report::note);
+        Self { again, ..reader }
     }
 
     /// Runs requests, on this thread.
@@ -65,6 +74,7 @@ impl<B: Bucket> Patient<B> {
         Self {
             bucket,
             limit,
+            again: 0,
             waits: Arc::new(waits),
         }
     }
@@ -90,9 +100,12 @@ impl<B: Bucket> Patient<B> {
             };
             if !self.waits.is_noted.swap(true, Ordering::Relaxed) {
                 (self.waits.note)(format!(
-                    "{} does not answer ({reason}); trying again for up to {} minutes",
+                    "{} does not answer ({reason}); trying again for up to {}",
                     self.bucket.url(),
-                    self.limit.as_secs() / 60
+                    match self.limit.as_secs() {
+                        seconds @ 0..60 => format!("{seconds} seconds"),
+                        seconds => format!("{} minutes", seconds / 60),
+                    }
                 ));
             }
             (self.waits.sleep)(pause);
@@ -107,8 +120,25 @@ impl<B: Bucket> Bucket for Patient<B> {
         self.bucket.put_new(name, object)
     }
 
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
-        Box::pin(self.retry(async move |bucket: &B| bucket.get(name).await))
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        most: u64,
+    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+        Box::pin(async move {
+            let mut pause = PAUSE;
+            for left in (0..=self.again).rev() {
+                let found = self
+                    .retry(async |bucket: &B| bucket.get(name, most).await)
+                    .await?;
+                if found.is_some() || left == 0 {
+                    return Ok(found);
+                }
+                (self.waits.sleep)(pause);
+                pause *= 2;
+            }
+            Ok(None)
+        })
     }
 
     fn heads<'a>(

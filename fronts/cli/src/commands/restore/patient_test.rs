@@ -20,7 +20,7 @@ impl Bucket for Busy {
         Box::pin(async { Ok(true) })
     }
 
-    fn get<'a>(&'a self, _: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+    fn get<'a>(&'a self, _: &'a str, _: u64) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
         Box::pin(async { self.answer(None) })
     }
 
@@ -83,7 +83,7 @@ fn now<T>(mut future: Boxed<'_, T>) -> T {
 #[test]
 fn reads_wait_for_minutes_with_growing_pauses() {
     let rig = rig(20, LIMIT);
-    assert_eq!(now(rig.bucket.get("chain/1")), Ok(None));
+    assert_eq!(now(rig.bucket.get("chain/1", 9)), Ok(None));
     let paused = rig.paused.lock().expect("one thread");
     assert_eq!(paused.len(), 20);
     assert_eq!(paused[..3], [PAUSE, 2 * PAUSE, 4 * PAUSE]);
@@ -103,7 +103,7 @@ fn lists_and_headers_wait_too() {
 #[test]
 fn a_bucket_that_stays_away_is_given_up() {
     let rig = rig(1000, LIMIT);
-    let failed = now(rig.bucket.get("chain/1"));
+    let failed = now(rig.bucket.get("chain/1", 9));
     assert_eq!(failed, Err(BucketError::Transient("503 SlowDown".into())));
     let waited: Duration = rig.paused.lock().expect("one thread").iter().sum();
     assert!((LIMIT..LIMIT + PAUSE_MAX).contains(&waited), "{waited:?}");
@@ -111,8 +111,17 @@ fn a_bucket_that_stays_away_is_given_up() {
 }
 
 #[test]
-fn a_folder_that_fails_is_not_waited_for() {
+fn nothing_is_waited_for_without_a_limit() {
     let rig = rig(1, Duration::ZERO);
-    assert!(now(rig.bucket.get("chain/1")).is_err());
+    assert!(now(rig.bucket.get("chain/1", 9)).is_err());
     assert!(rig.paused.lock().expect("one thread").is_empty());
+}
+
+#[test]
+fn object_that_is_not_there_is_asked_for_again_after_pauses() {
+    let mut rig = rig(0, LIMIT);
+    rig.bucket.again = 3;
+    assert_eq!(now(rig.bucket.get("chain/1", 9)), Ok(None));
+    let pauses = [1, 2, 4].map(|times| times * PAUSE);
+    assert_eq!(*rig.paused.lock().expect("one thread"), pauses);
 }

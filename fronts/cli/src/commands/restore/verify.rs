@@ -37,8 +37,9 @@ pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<
     let mut bar = Progress::new("verifying", Unit::Count);
     for (at, (object, fetched)) in all.iter().zip(fetch(&bucket, &all)).enumerate() {
         bar.at(at as u64 + 1, all.len() as u64);
-        let payload = match fetched {
-            Ok((_, payload)) => payload,
+        // Its memory is given back at the end of the round.
+        let (payload, _share) = match fetched {
+            Ok((_, payload, share)) => (payload, share),
             Err(error) => {
                 let cause = error.downcast_ref::<ArchiveError>();
                 match cause {

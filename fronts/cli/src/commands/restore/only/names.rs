@@ -7,6 +7,7 @@ use crate::commands::restore::{find, target};
 use serde::Serialize;
 use serde::ser::{Error, SerializeSeq, Serializer};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
 use tonearm_archive::{Bucket, VolumeTable};
@@ -108,7 +109,7 @@ pub(in crate::commands::restore) fn names(
     bucket: &Reader,
 ) -> anyhow::Result<ExitCode> {
     let target = target(&arguments.target)?;
-    let (plan, mut names) = find(bucket, &target, true, |plan| {
+    let (plan, mut names) = find(bucket, &target, true, &mut BTreeSet::new(), |plan| {
         let table = read_table(bucket, plan)?;
         let tree = read_tree(bucket, plan, &table, &std::env::temp_dir())?;
         let (url, lsn) = (bucket.url(), plan.lsn);

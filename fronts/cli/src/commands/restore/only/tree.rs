@@ -83,7 +83,7 @@ fn make(
     let (url, objects) = (bucket.url(), plan.objects_of(extract));
     let mut bar = Progress::new(what, Unit::Count);
     for (index, fetched) in fetch::fetch(bucket, &objects).enumerate() {
-        let (name, payload) = fetched?;
+        let (name, payload, _share) = fetched?;
         extract.apply(&payload, &url, &name, content)?;
         bar.at(index as u64 + 1, objects.len() as u64);
     }
