@@ -299,12 +299,10 @@ impl PlannedObject {
         }
         let names = std::slice::from_ref(&self.name);
         for _ in 0..GETS {
-            if let Some(header) = chain::heads(bucket, names)
-                .await?
-                .into_iter()
-                .flatten()
-                .next()
-            {
+            let heads = chain::any_heads(bucket, names).await?;
+            if let Some(header) = heads.into_iter().flatten().next() {
+                let header =
+                    header.map_err(|error| chain::object_error(bucket, &self.name, error))?;
                 self.check(bucket, &header)?;
                 return Ok(Sizes::of(&header));
             }

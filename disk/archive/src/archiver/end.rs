@@ -117,7 +117,7 @@ async fn look_back(
                 None => {
                     // One that is shorter than a header has none.
                     let name = link_name(*number);
-                    let whole = bucket.get(&name).await;
+                    let whole = bucket.get(&name, 0).await;
                     let whole = whole.map_err(|error| bucket_error(bucket, error))?;
                     match whole {
                         Some(_) => end.odd.push((*number, None)),

@@ -97,7 +97,7 @@ impl Archiver<'_> {
         // One that is shorter than a header is none of an archive.
         let any = self
             .retry(async |bucket| {
-                let any = bucket.get(name).await;
+                let any = bucket.get(name, ARCHIVE_HEADER_BYTES as u64).await;
                 any.map_err(|error| bucket_error(bucket, error))
             })
             .await?;

@@ -205,10 +205,14 @@ impl Bucket for Rig {
         })
     }
 
-    fn get<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
+    fn get<'a>(
+        &'a self,
+        name: &'a str,
+        most: u64,
+    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
         match self.fate(Asked::Get(name)) {
             Fate::Absent => Box::pin(async { Ok(None) }),
-            _ => self.memory.get(name),
+            _ => self.memory.get(name, most),
         }
     }
 
