@@ -9,9 +9,11 @@ mod credentials;
 mod folder;
 mod keys;
 mod line;
+mod own_mounts;
 mod refusal;
 mod service;
 mod variables;
 
 pub use bucket::{Making, RealBucket, Writer};
+pub use own_mounts::OwnMounts;
 pub use variables::Variables;

@@ -31,7 +31,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use tonearm_attach::AttachError;
 use tonearm_base::Nanos;
-use tonearm_bucket::Writer;
+use tonearm_bucket::{OwnMounts, Writer};
 use tonearm_disk::OpenOptions;
 use tonearm_fuse::Session;
 use tonearm_nbd::listen::{ListenAddress, ListenConfig, Listener};
@@ -91,7 +91,7 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
         plan.options.linger = LINGER;
     }
     let writer = Writer {
-        own_mounts: plan.mount.iter().map(MountPlan::dir).collect(),
+        own_mounts: OwnMounts::new(plan.mount.iter().map(MountPlan::dir).collect()),
         ..Writer::of_store(&plan.path)
     };
     let archive = plan.archive.take();

@@ -313,7 +313,7 @@ impl ControlHandler {
 
     /// The volumes as they are now, with the clients of each.
     fn volumes(&self) -> Volumes {
-        let mut volumes = Volumes::of(&self.0.disk);
+        let mut volumes = Volumes::of(&self.0.disk, &self.0.executor);
         for volume in &mut volumes.volumes {
             volume.users = self.users(&volume.name);
             volume.clients = volume.users.len() as u64;
@@ -491,7 +491,13 @@ impl ControlHandler {
         let replaced = engine.replace_member(device.clone(), recorded, new_uuid());
         if let Err(error) = replaced.await {
             device.device.release();
-            vacancy.undo(new);
+            let new = new.to_path_buf();
+            let undo = move || {
+                vacancy.undo(&new);
+                Ok(())
+            };
+            // Without another thread the file stays, and can be overwritten with --force.
+            let _ = apart(executor, "undo-member", undo).await;
             return Err(error.into());
         }
         Ok(Answer::MemberReplaced {
@@ -509,7 +515,15 @@ impl ControlHandler {
         force: bool,
     ) -> anyhow::Result<(Vacancy, tonearm_uring::Member)> {
         let (store, new, direct) = (self.0.path.clone(), new.to_path_buf(), self.0.direct);
+        let own_mounts = self.0.writer.own_mounts.clone();
         apart(&self.0.executor, "open-member", move || {
+            if let Some(mount) = own_mounts.with(&new) {
+                anyhow::bail!(
+                    "{} is on the store's own mount at {}, which would wait for itself; name a file or device elsewhere",
+                    new.display(),
+                    mount.display()
+                );
+            }
             let vacancy = Vacancy::of(&array, &store, &new)?;
             let member = vacancy.open(&new, force, direct)?;
             Ok((vacancy, member))
@@ -588,7 +602,7 @@ impl ControlHandler {
         SpaceStats {
             size_bytes: disk.size_bytes(),
             free_bytes: disk.free_bytes(),
-            used_bytes: Volumes::of(disk).used_bytes,
+            used_bytes: Volumes::of(disk, &self.0.executor).used_bytes,
         }
     }
 
@@ -602,7 +616,7 @@ impl ControlHandler {
         let members = MemberInfo::all(&superblock, &disk.engine().member_paths());
         let array = disk.engine().array().as_ref().map(ArrayInfo::of);
         Info {
-            used_bytes: used_bytes(&members, array.as_ref()),
+            used_bytes: used_bytes(&self.0.executor, array.as_ref()),
             store: report::uuid(superblock.store),
             format_version: superblock.version,
             layout: layout_text(superblock.layout).to_string(),
