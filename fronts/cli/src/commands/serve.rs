@@ -15,7 +15,7 @@ use crate::serve::mailbox::{Mailbox, Message};
 use crate::serve::metrics::{Address, Responder};
 use crate::serve::mount::{self, MountPlan, Mountpoint};
 use crate::serve::service::{self, ServiceManager};
-use crate::serve::socket_file::{self, SocketFile};
+use crate::serve::socket_file::SocketFile;
 use crate::serve::vhost::VhostUser;
 use crate::serve::{control_socket, swaps, uri};
 use anyhow::{Context, bail};
@@ -61,9 +61,6 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
     if arguments.read_only {
         plan.options.read_only = true;
         plan.mount = plan.mount.map(MountPlan::read_only);
-    }
-    for socket in &arguments.vhost_user {
-        socket.check()?;
     }
     plan.vhost = arguments.vhost_user;
     if !arguments.attach.is_empty() {
@@ -189,7 +186,6 @@ impl Plan {
             .control
             .clone()
             .unwrap_or_else(|| tonearm_store::socket_of(&path, "ctl"));
-        socket_file::check_length(&control)?;
         let metrics = hosting.metrics.as_deref().map(str::parse).transpose()?;
         Ok(Self {
             members: hosting.members.clone(),
@@ -243,9 +239,6 @@ impl Listening {
         let mut sockets = arguments.socket.clone();
         if sockets.is_empty() && arguments.listen.is_empty() && inherited.is_empty() {
             sockets.push(tonearm_store::socket_of(&arguments.path, "sock"));
-        }
-        for path in &sockets {
-            socket_file::check_length(path)?;
         }
         let mut tcp = Vec::new();
         for text in &arguments.listen {
