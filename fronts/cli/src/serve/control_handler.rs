@@ -1,7 +1,7 @@
 //! Answers requests of the control socket, on the engine thread.
 
 use super::archive::{ArchivePlan, Archives};
-use super::engine_thread::Setup;
+use super::engine_thread::{PANICKED, Setup};
 use super::mailbox::Replies;
 use super::watch;
 use crate::control::{
@@ -29,6 +29,7 @@ use tonearm_rt::{Data, Notify, Op, Rt};
 use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, new_uuid};
 use tonearm_terminal::report;
+use tonearm_uring::EventSender;
 use tonearm_vhost::Devices;
 
 /// Commands that copy a volume, in words.
@@ -658,14 +659,26 @@ async fn apart<T: Send + 'static>(
     let (sender, done) = channel();
     let thread = std::thread::Builder::new().name(name.into());
     thread.spawn(move || {
+        let _bell = RungAtTheEnd(done_bell);
+        // Dropped before the bell rings: who hears it does not wait for the result.
+        let sender = sender;
         // The server may have ended meanwhile.
         let _ = sender.send(work());
-        done_bell.notify();
     })?;
     let (raised, _) = rt.stream(bell, Op::Recv, Data::whole(pool.alloc(8))).await;
     let (_closed, _) = rt.stream(bell, Op::Close, Data::None).await;
     raised?;
-    done.recv()?
+    done.recv()
+        .unwrap_or_else(|_| Err(anyhow::anyhow!(PANICKED)))
+}
+
+/// Rings when a thread ends, also by a panic: a request waits for it.
+struct RungAtTheEnd(EventSender);
+
+impl Drop for RungAtTheEnd {
+    fn drop(&mut self) {
+        self.0.notify();
+    }
 }
 
 fn recorded(recorded: Option<tonearm_requests::Recorded>) -> anyhow::Result<Answer> {
@@ -674,3 +687,7 @@ fn recorded(recorded: Option<tonearm_requests::Recorded>) -> anyhow::Result<Answ
         None => anyhow::bail!("nothing is being recorded"),
     }
 }
+
+#[cfg(test)]
+#[path = "control_handler_test.rs"]
+mod control_handler_test;

@@ -37,7 +37,7 @@ use tonearm_vhost::Devices;
 const GRACE: Nanos = Nanos::from_secs(10);
 
 /// The answer to a request that has ended without one.
-const PANICKED: &str =
+pub(super) const PANICKED: &str =
     "the request has met a fault of the server, which goes on; its output says where";
 /// A warning for users whose NBD clients reconnect by themselves.
 const RECONNECTING: &str = "--ack flush: what was answered and not flushed may be lost when this server is killed, \
