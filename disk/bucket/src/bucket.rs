@@ -3,6 +3,7 @@
 use crate::address::Address;
 use crate::folder::{Folder, User};
 use crate::keys::AgeKeys;
+use crate::own_mounts::OwnMounts;
 use crate::service::Service;
 use crate::variables::Variables;
 use bytes::Bytes;
@@ -72,7 +73,7 @@ pub struct Writer {
     /// When it makes a folder.
     pub making: Making,
     /// Mount points of the store itself. A folder there is refused.
-    pub own_mounts: Vec<PathBuf>,
+    pub own_mounts: OwnMounts,
 }
 
 impl Writer {
@@ -88,7 +89,7 @@ impl Writer {
         };
         Self {
             making,
-            own_mounts: Vec::new(),
+            own_mounts: OwnMounts::default(),
         }
     }
 }

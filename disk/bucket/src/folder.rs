@@ -14,6 +14,7 @@
 //! where there is none. A place with neither is refused.
 
 use crate::bucket::Making;
+use crate::own_mounts::OwnMounts;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Advice, AtFlags, Dir, FileType, Mode, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -70,8 +71,8 @@ pub(crate) struct Folder {
     url: String,
     path: PathBuf,
     user: User,
-    /// Mount points of the store itself. An archive there would feed itself.
-    own_mounts: Vec<PathBuf>,
+    /// An archive on a mount of the store itself would feed itself.
+    own_mounts: OwnMounts,
     known: Mutex<Known>,
     /// Part of the names of objects that are being written.
     writing: AtomicU64,
@@ -96,7 +97,7 @@ impl Folder {
             url: url.to_string(),
             path,
             user,
-            own_mounts: Vec::new(),
+            own_mounts: OwnMounts::default(),
             known: Mutex::default(),
             writing: AtomicU64::new(0),
             ways: WAYS.to_vec(),
@@ -105,7 +106,7 @@ impl Folder {
     }
 
     /// The same, which refuses to lie on one of these mount points.
-    pub(crate) fn outside(mut self, mounts: Vec<PathBuf>) -> Self {
+    pub(crate) fn outside(mut self, mounts: OwnMounts) -> Self {
         self.own_mounts = mounts;
         self
     }
@@ -220,15 +221,7 @@ impl Folder {
 
     /// Refuses a folder on a mount of the store itself. `path` is the folder, or its parent.
     fn check_own_mounts(&self, path: &Path, device: Option<u64>) -> Result<()> {
-        if self.own_mounts.is_empty() {
-            return Ok(());
-        }
-        let found = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());
-        let on = self.own_mounts.iter().find(|mount| {
-            found.starts_with(mount)
-                || device.is_some_and(|device| device_of_mount(mount) == Some(device))
-        });
-        match on {
+        match self.own_mounts.holding(path, device) {
             None => Ok(()),
             Some(mount) => Err(BucketError::Refused(format!(
                 "the folder {} is on the store's own mount at {}, so each object would change the store; choose a folder on \
@@ -544,38 +537,6 @@ fn make_folders(
         folder = rustix::fs::openat(&folder, *part, flags, Mode::empty())?;
     }
     Ok(folder)
-}
-
-/// The device of what is mounted at `mount`, as this process sees it. Asks the kernel alone, so it does not wait for the mount.
-fn device_of_mount(mount: &Path) -> Option<u64> {
-    let mounts = std::fs::read("/proc/self/mountinfo").ok()?;
-    let lines = mounts.split(|byte| *byte == b'\n');
-    // The last one covers those before it.
-    let mut devices = lines.filter_map(|line| {
-        let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();
-        let (device, point) = (fields.get(2)?, fields.get(4)?);
-        (unescaped(point) == mount.as_os_str().as_bytes()).then_some(*device)
-    });
-    let device = std::str::from_utf8(devices.next_back()?).ok()?;
-    let (major, minor) = device.split_once(':')?;
-    Some(rustix::fs::makedev(
-        major.parse().ok()?,
-        minor.parse().ok()?,
-    ))
-}
-
-/// A path as mountinfo writes it: blanks and some others as three octal digits after a backslash.
-fn unescaped(text: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while at < text.len() {
-        let code = text.get(at + 1..at + 4).filter(|_| text[at] == b'\\');
-        let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
-        let code = code.and_then(|digits| u8::from_str_radix(digits, 8).ok());
-        bytes.push(code.unwrap_or(text[at]));
-        at += if code.is_some() { 4 } else { 1 };
-    }
-    bytes
 }
 
 #[cfg(test)]

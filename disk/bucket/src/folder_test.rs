@@ -292,13 +292,13 @@ fn a_folder_below_an_own_mount_is_refused() {
     for name in ["mount/a", "link/a", "mount", "link"] {
         let folder = place
             .folder(name, place.noted())
-            .outside(vec![place.at("mount")]);
+            .outside(OwnMounts::new(vec![place.at("mount")]));
         is_refused(put(&folder, "probe", b"1"), "the store's own mount");
     }
     assert_eq!(std::fs::read_dir(place.at("mount")).unwrap().count(), 0);
     let beside = place
         .folder("mounted", place.noted())
-        .outside(vec![place.at("mount")]);
+        .outside(OwnMounts::new(vec![place.at("mount")]));
     assert_eq!(put(&beside, "probe", b"1"), Ok(true));
     // The same mount under another name has its device.
     let proc = Folder::new(
@@ -306,20 +306,12 @@ fn a_folder_below_an_own_mount_is_refused() {
         "/proc/self/".into(),
         User::Writer(place.noted()),
     );
-    let proc = proc.outside(vec!["/proc".into()]);
+    let proc = proc.outside(OwnMounts::new(vec!["/proc".into()]));
     let device = rustix::fs::stat("/proc").unwrap().st_dev;
     is_refused(
         proc.check_own_mounts(Path::new("/"), Some(device)),
         "own mount at /proc",
     );
-}
-
-#[test]
-fn paths_of_mounts_are_read_as_the_kernel_writes_them() {
-    assert_eq!(unescaped(br"/a\040b\134c\\9"), br"/a b\c\\9".to_vec());
-    let device = rustix::fs::stat("/proc").unwrap().st_dev;
-    assert_eq!(device_of_mount(Path::new("/proc")), Some(device));
-    assert_eq!(device_of_mount(Path::new("/no/such/mount")), None);
 }
 
 #[test]

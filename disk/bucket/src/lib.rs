@@ -10,9 +10,11 @@ mod folder;
 mod keys;
 mod line;
 mod names;
+mod own_mounts;
 mod refusal;
 mod service;
 mod variables;
 
 pub use bucket::{Making, RealBucket, Writer};
+pub use own_mounts::OwnMounts;
 pub use variables::Variables;

@@ -40,6 +40,13 @@ impl Executor {
         Ok((Self::over(driver), Monitor::new(watch)))
     }
 
+    /// Bytes that the members which are open take in their file systems. `None` when one is a block device. Waits for no file
+    /// system.
+    pub fn used_bytes(&self) -> Option<u64> {
+        let ids = self.loads.ids().into_iter();
+        ids.map(|id| self.handle.file_bytes(id)).sum()
+    }
+
     /// An executor whose ring threads may use in turn. Also returns its calls, and a watch with which threads wait for
     /// completions.
     ///

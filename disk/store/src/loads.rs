@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::{Rc, Weak};
 use tonearm_base::Nanos;
 use tonearm_device::DeviceIo;
-use tonearm_rt::Rt;
+use tonearm_rt::{DeviceId, Rt};
 
 /// The members that are open; clones are handles on the same.
 #[derive(Clone, Default)]
@@ -14,6 +14,7 @@ pub struct Loads(Rc<RefCell<Vec<Weak<Load>>>>);
 /// The requests of one member.
 pub(crate) struct Load {
     rt: Rt,
+    id: DeviceId,
     path: String,
     ended: Cell<u64>,
     time: Cell<u64>,
@@ -39,9 +40,10 @@ pub struct MemberLoad {
 
 impl Loads {
     /// A member that has had no requests yet.
-    pub(crate) fn add(&self, rt: &Rt, path: &str) -> Rc<Load> {
+    pub(crate) fn add(&self, rt: &Rt, id: DeviceId, path: &str) -> Rc<Load> {
         let load = Rc::new(Load {
             rt: rt.clone(),
+            id,
             path: path.to_string(),
             ended: Cell::new(0),
             time: Cell::new(0),
@@ -52,6 +54,13 @@ impl Loads {
         loads.retain(|load| load.strong_count() > 0);
         loads.push(Rc::downgrade(&load));
         load
+    }
+
+    /// The members that are open, as the driver knows them.
+    pub(crate) fn ids(&self) -> Vec<DeviceId> {
+        let loads = self.0.borrow();
+        let open = loads.iter().filter_map(Weak::upgrade);
+        open.map(|load| load.id).collect()
     }
 
     /// The members that are open, in the order in which they were opened.

@@ -409,7 +409,7 @@ pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDe
     );
     MemberDevice {
         device: Rc::new(OpenMember {
-            load: executor.loads.add(&executor.rt, &path),
+            load: executor.loads.add(&executor.rt, id, &path),
             device: Rc::new(device),
             direct: member.direct,
             rt: executor.rt.clone(),

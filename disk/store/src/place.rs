@@ -21,8 +21,8 @@ pub fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The store's own path: the one to which symbolic links lead. A path without links stays as it is, because the path of a socket
-/// has at most 107 bytes and a relative one is shorter.
+/// The store's own path: the one to which symbolic links lead. A path without links stays as it is: messages then
+/// name the sockets as the store was named.
 pub fn resolved(store: &Path) -> PathBuf {
     match (store.canonicalize(), std::path::absolute(store)) {
         (Ok(real), Ok(absolute)) if real != absolute => real,

@@ -10,7 +10,7 @@
 use crate::fork::{NotForChildren, forks};
 use crate::lock::release;
 use rustix::event::EventfdFlags;
-use rustix::fs::OFlags;
+use rustix::fs::{AtFlags, FileType, OFlags, StatxFlags};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::io;
@@ -161,6 +161,20 @@ impl UringHandle {
     /// Adds a file or block device; `Op::Close` closes it.
     pub fn add_file(&self, fd: OwnedFd) -> DeviceId {
         self.0.borrow_mut().add(fd, Kind::File)
+    }
+
+    /// Bytes that the blocks of a file take in its file system, as far as this machine knows them. Asks no server of a network
+    /// file system, and no process that serves one, so that it never waits for them. `None` for anything but an open file.
+    pub fn file_bytes(&self, id: DeviceId) -> Option<u64> {
+        /// Bytes of the blocks in which statx(2) counts.
+        const STAT_BLOCK_BYTES: u64 = 512;
+        let devices = self.0.borrow();
+        let device = devices.entries.get(&id)?;
+        let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
+        let wanted = StatxFlags::TYPE | StatxFlags::BLOCKS;
+        let found = rustix::fs::statx(&device.fd, c"", flags, wanted).ok()?;
+        let is_file = FileType::from_raw_mode(found.stx_mode.into()) == FileType::RegularFile;
+        is_file.then(|| found.stx_blocks * STAT_BLOCK_BYTES)
     }
 
     /// Adds a connected stream socket; `Op::Close` shuts it down and closes it.

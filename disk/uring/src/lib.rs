@@ -17,6 +17,7 @@ mod memory;
 mod operation;
 mod reads;
 mod ublk;
+mod unix_socket;
 
 pub use calls::{Call, Calls, MadeCall, RingWatch};
 pub use devices::{EventSender, UringHandle};
@@ -28,6 +29,7 @@ pub use medium::{Medium, refuse_devices};
 pub use member::{Create, Member, MemberError, MemberKind, MemberOptions, PathText, open_member};
 pub use memory::lock_memory;
 pub use ublk::{UblkControl, UblkDescriptors};
+pub use unix_socket::{SocketPath, bind_unix, connect_unix};
 
 #[cfg(test)]
 mod calls_test;
@@ -41,3 +43,5 @@ mod member_test;
 mod reads_test;
 #[cfg(test)]
 mod ublk_test;
+#[cfg(test)]
+mod unix_socket_test;

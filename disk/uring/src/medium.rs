@@ -1,7 +1,7 @@
 //! What the file system of a folder does with the files in it, as far as it matters to a store.
 
 use crate::member::{MemberError, PathText};
-use rustix::fs::{IFlags, ioctl_getflags, ioctl_setflags};
+use rustix::fs::{IFlags, Mode, OFlags, ioctl_getflags, ioctl_setflags};
 use std::fs;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -61,6 +61,20 @@ impl Medium {
             BCACHEFS => Self::CopyOnWrite("bcachefs"),
             ZFS => Self::CopyOnWrite("ZFS"),
             _ => Self::Plain,
+        }
+    }
+
+    /// Where the file at `path` lies, which is there. One that its file system overwrites in place because it was told to is on a
+    /// plain medium.
+    pub fn of_made(path: &Path) -> Self {
+        let is_set = || {
+            let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+            let file = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+            Some(ioctl_getflags(&file).ok()?.contains(IFlags::NOCOW))
+        };
+        match Self::of(path) {
+            Self::CopyOnWrite(_) if is_set() == Some(true) => Self::Plain,
+            medium => medium,
         }
     }
 }

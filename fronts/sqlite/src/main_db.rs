@@ -6,7 +6,9 @@
 //! 2. While a write-ahead log is open (checkpoints) each write is a unit of its own.
 //! 3. A connection whose server has gone away goes on with the next one when it takes its first lock (`renewal.rs`). A
 //!    transaction that was open fails.
-//! 4. `xSync` within a transaction only notes that the transaction's end has to be durable.
+//! 4. With `create=late` a database that does not exist is empty, and its file is made by the first transaction that writes. Until
+//!    then all locks up to `SHARED` are granted: they are on nothing.
+//! 5. `xSync` within a transaction only notes that the transaction's end has to be durable.
 
 use crate::api::Host;
 use crate::database::Database;
@@ -31,7 +33,8 @@ pub struct MainDb {
     store: StoreRef,
     database: Arc<Database>,
     name: String,
-    file: FileId,
+    /// `None` while there is no file yet, and this connection is the one that makes it when it writes.
+    file: Option<FileId>,
     level: c_int,
     /// Where SQLite keeps the connection that uses the file now. The place lives as long as the file is open.
     connection: *const *mut Db,
@@ -60,11 +63,17 @@ enum Unit {
 }
 
 impl MainDb {
-    /// Opens the database `name`.
+    /// Opens the database `name`. With `late` a file that is missing is made by the first transaction that writes.
     ///
     /// # Errors
     /// `CANTOPEN`.
-    pub fn open(host: &'static Host, store: &StoreRef, name: &str, how: Open) -> Result<Self> {
+    pub fn open(
+        host: &'static Host,
+        store: &StoreRef,
+        name: &str,
+        how: Open,
+        late: bool,
+    ) -> Result<Self> {
         let cannot = || Failure::of(ffi::CANTOPEN);
         let journal = format!("{name}-journal");
         if store.files().exists(&journal).map_err(cannot())? {
@@ -74,7 +83,10 @@ impl MainDb {
             );
             return Err(Failure::new(ffi::CANTOPEN, text));
         }
-        let file = store.files().open(name, how).map_err(cannot())?;
+        let file = match late && how.create && !how.exclusive {
+            true => find(store, name).map_err(cannot())?,
+            false => Some(store.files().open(name, how).map_err(cannot())?),
+        };
         Ok(Self {
             host,
             database: store.database(name),
@@ -109,11 +121,15 @@ impl MainDb {
         // A lock that is busy is tried again at once, many times.
         let failed = |failure: Failure| Failure::new(ffi::IOERR_LOCK, failure.text);
         let (name, archived_at) = (&self.name, &self.archived_at);
+        let late = self.file.is_none();
         let opened = stores::acquire_and(self.store.path(), |store| {
             if let Some(url) = archived_at {
                 store.check_archived(url)?;
             }
-            let file = store.files().open(name, Open::default());
+            let file = match late {
+                true => find(store, name),
+                false => store.files().open(name, Open::default()).map(Some),
+            };
             file.map_err(Failure::of(ffi::IOERR_LOCK))
         });
         let (store, file) = opened.map_err(failed)?;
@@ -122,6 +138,47 @@ impl MainDb {
         self.last_commits.clear();
         self.shift.renew();
         Ok(())
+    }
+
+    /// The file, where there must be one.
+    fn written_file(&self) -> Result<FileId> {
+        // SQLite writes under an exclusive lock, and `make_file` has made the file on the way to it.
+        let text = "a write to a database without a file and without a lock";
+        self.file
+            .ok_or_else(|| Failure::new(ffi::IOERR_WRITE, text))
+    }
+
+    /// Makes the file, or opens that of another connection, and takes a shared lock on it: SQLite believes that it has one. False
+    /// when others prevent it, or have written meanwhile what this connection has read as empty.
+    fn make_file(&mut self) -> std::result::Result<bool, FilesError> {
+        let how = Open {
+            create: true,
+            exclusive: false,
+        };
+        let files = self.store.files().clone();
+        let file = files.open(&self.name, how)?;
+        let ready = files.lock(file, Level::Shared).and_then(|locked| {
+            Ok(locked && (self.level == ffi::LOCK_NONE || files.size(file, None)? == 0))
+        });
+        match ready {
+            Ok(true) => self.file = Some(file),
+            _ => files.close(file),
+        }
+        ready
+    }
+
+    /// Raises the lock of a database that may have no file.
+    fn lock_file(&mut self, wanted: c_int) -> std::result::Result<bool, FilesError> {
+        if self.file.is_none() && self.level == ffi::LOCK_NONE {
+            self.file = find(&self.store, &self.name)?;
+        }
+        if self.file.is_none() && wanted > ffi::LOCK_SHARED && !self.make_file()? {
+            return Ok(false);
+        }
+        match self.file {
+            Some(file) => self.store.files().lock(file, level(wanted)),
+            None => Ok(true),
+        }
     }
 
     /// Identifies the connection, or only this handle when there is no connection.
@@ -312,7 +369,17 @@ impl Drop for MainDb {
         if let Some(mut handle) = self.shm.take() {
             self.database.shm().detach(&mut handle);
         }
-        self.store.files().close(self.file);
+        if let Some(file) = self.file {
+            self.store.files().close(file);
+        }
+    }
+}
+
+/// Opens the file `name`, if there is one.
+fn find(store: &StoreRef, name: &str) -> std::result::Result<Option<FileId>, FilesError> {
+    match store.files().open(name, Open::default()) {
+        Err(error) if error.kind == FilesErrorKind::NotFound => Ok(None),
+        opened => opened.map(Some),
     }
 }
 
@@ -328,8 +395,11 @@ fn level(level: c_int) -> Level {
 
 impl Handle for MainDb {
     fn read(&mut self, buf: &mut [u8], offset: u64) -> Result<usize> {
+        let Some(file) = self.file else {
+            return Ok(0);
+        };
         let aru = self.aru();
-        let read = self.store.files().read(self.file, aru, offset, buf);
+        let read = self.store.files().read(file, aru, offset, buf);
         let count = read.map_err(Failure::of(ffi::IOERR_READ))?;
         self.shift.show(&mut buf[..count], offset);
         Ok(count)
@@ -341,8 +411,9 @@ impl Handle for MainDb {
             Unit::In(aru) => Some(aru),
             Unit::Void => return Ok(()),
         };
+        let file = self.written_file()?;
         let data = self.shift.store(data, offset);
-        let written = self.store.files().write(self.file, aru, offset, &data);
+        let written = self.store.files().write(file, aru, offset, &data);
         written.map_err(Failure::of(ffi::IOERR_WRITE))
     }
 
@@ -352,7 +423,10 @@ impl Handle for MainDb {
             Unit::In(aru) => Some(aru),
             Unit::Void => return Ok(()),
         };
-        let cut = self.store.files().truncate(self.file, aru, size);
+        let Some(file) = self.file else {
+            return Ok(());
+        };
+        let cut = self.store.files().truncate(file, aru, size);
         cut.map_err(Failure::of(ffi::IOERR_TRUNCATE))
     }
 
@@ -372,7 +446,10 @@ impl Handle for MainDb {
     }
 
     fn size(&mut self) -> Result<u64> {
-        let size = self.store.files().size(self.file, self.aru());
+        let Some(file) = self.file else {
+            return Ok(0);
+        };
+        let size = self.store.files().size(file, self.aru());
         size.map_err(Failure::of(ffi::IOERR_FSTAT))
     }
 
@@ -380,10 +457,10 @@ impl Handle for MainDb {
         if wanted <= self.level {
             return Ok(());
         }
-        let locked = match self.store.files().lock(self.file, level(wanted)) {
+        let locked = match self.lock_file(wanted) {
             Err(_) if self.is_stranded() => {
                 self.renew()?;
-                self.store.files().lock(self.file, level(wanted))
+                self.lock_file(wanted)
             }
             locked => locked,
         };
@@ -403,13 +480,19 @@ impl Handle for MainDb {
             self.leave();
         }
         // Even if this handle has no higher lock: a failed attempt at the exclusive lock may have left the pending one.
-        let unlocked = self.store.files().unlock(self.file, level(wanted));
+        let unlocked = match self.file {
+            Some(file) => self.store.files().unlock(file, level(wanted)),
+            None => Ok(()),
+        };
         self.level = self.level.min(wanted);
         unlocked.map_err(Failure::of(ffi::IOERR_UNLOCK))
     }
 
     fn check_reserved_lock(&mut self) -> Result<bool> {
-        let reserved = self.store.files().reserved(self.file);
+        let Some(file) = self.file else {
+            return Ok(false);
+        };
+        let reserved = self.store.files().reserved(file);
         reserved.map_err(Failure::of(ffi::IOERR_CHECKRESERVEDLOCK))
     }
 
@@ -440,7 +523,7 @@ impl Handle for MainDb {
                 ffi::FCNTL_HAS_MOVED => {
                     let exists = self.store.files().exists(&self.name);
                     let exists = exists.map_err(Failure::of(ffi::IOERR_ACCESS))?;
-                    *argument.cast::<c_int>() = c_int::from(!exists);
+                    *argument.cast::<c_int>() = c_int::from(!exists && self.file.is_some());
                 }
                 ffi::FCNTL_PERSIST_WAL => {
                     let value = argument.cast::<c_int>();

@@ -204,6 +204,7 @@ unsafe fn open_named(
     }
     // SAFETY: as above.
     let parameter = |key: &CStr| unsafe { text((host.uri_parameter)(name, key.as_ptr())) };
+    let late = parameter(c"create")? == Some("late");
     let url = parameter(c"archive")?;
     let parameters = match url {
         Some(_) => Parameters {
@@ -219,7 +220,7 @@ unsafe fn open_named(
         if let Some(wanted) = &wanted {
             store.archive(wanted)?;
         }
-        let mut database = MainDb::open(host, store, file, how)?;
+        let mut database = MainDb::open(host, store, file, how, late)?;
         if let Some(url) = url {
             database.set_archived_at(url);
         }

@@ -304,7 +304,7 @@ fn write(
 }
 
 /// What the user must know of the place of a new file.
-fn warning(path: &Path, medium: Medium) -> Option<String> {
+pub fn warning(path: &Path, medium: Medium) -> Option<String> {
     let path = path.display();
     match medium {
         Medium::Plain | Medium::Devices => None,

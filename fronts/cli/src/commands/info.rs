@@ -48,6 +48,8 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
     let unreadable = unreadable.flat_map(|found| found.unreadable_slots.clone());
     let unreadable: Vec<_> = unreadable.collect();
     let array = opened.array.and_then(|array| array.status());
+    let array = array.as_ref().map(ArrayInfo::of);
+    let used_bytes = used_bytes(&executor, array.as_ref());
     let members = opened.devices;
     let paths: Vec<String> = members.iter().map(|member| member.path.clone()).collect();
     let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
@@ -76,9 +78,8 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
             .map(|extent| extent.count)
             .sum();
         let members = MemberInfo::all(superblock, &paths);
-        let array = array.as_ref().map(ArrayInfo::of);
         Ok(Info {
-            used_bytes: used_bytes(&members, array.as_ref()),
+            used_bytes,
             store: report::uuid(superblock.store),
             format_version: superblock.version,
             layout: layout_text(superblock.layout).to_string(),

@@ -1,6 +1,7 @@
 //! `tonearm member`: the members of a store's array. All of it goes through the control socket when the store is served,
 //! else it is done in process. A rebuild in process opens the store, so that recovery comes first.
 
+use super::create::warning;
 use crate::cli::{AckMode, Member, MemberAction, VolumeStore, WriteCacheMode};
 use crate::control::{Answer, ArrayInfo, ArrayMemberInfo, Client, Request};
 use crate::opening;
@@ -13,6 +14,7 @@ use tonearm_device::raid::RebuildRate;
 use tonearm_store::{Access, Executor, new_uuid};
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::report;
+use tonearm_uring::Medium;
 
 /// Memory of a store that is opened for a rebuild.
 const MEMORY_BYTES: u64 = 64 << 20;
@@ -106,6 +108,9 @@ fn replace(place: &VolumeStore, new: &Path, force: bool) -> anyhow::Result<()> {
         }
         None => replace_closed(place, new, force)?,
     };
+    if let Some(warning) = warning(new, Medium::of_made(new)) {
+        report::note(warning);
+    }
     report::line(format_args!(
         "{} takes the place of member {index}, {old}",
         new.display()

@@ -13,7 +13,7 @@ use self::note::{Note, Partial};
 use self::only::Only;
 use self::patient::Reader;
 pub use self::verify::verify;
-use super::create::placement;
+use super::create::{placement, warning};
 use crate::cli::{Identities, LayoutMode, Restore, RestoreTarget};
 use crate::serve::socket_file::remove_stale;
 use anyhow::{Context, bail};
@@ -31,6 +31,7 @@ use tonearm_format::SYSTEM_BLOCKS;
 use tonearm_store::{Access, CreateOptions, Executor, Members};
 use tonearm_terminal::report;
 use tonearm_terminal::size;
+use tonearm_uring::Medium;
 
 /// How often a restore is planned when its objects are merged meanwhile.
 const PLANS: usize = 5;
@@ -156,6 +157,11 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
         }
     }
     partial.finish(path)?;
+    if only.is_none()
+        && let Some(warning) = warning(path, Medium::of_made(path))
+    {
+        report::note(warning);
+    }
     tell(arguments, &plan, only.as_ref(), "restored")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -15,7 +15,7 @@ use crate::serve::mailbox::{Mailbox, Message};
 use crate::serve::metrics::{Address, Responder};
 use crate::serve::mount::{self, MountPlan, Mountpoint};
 use crate::serve::service::{self, ServiceManager};
-use crate::serve::socket_file::{self, SocketFile};
+use crate::serve::socket_file::SocketFile;
 use crate::serve::vhost::VhostUser;
 use crate::serve::{control_socket, swaps, uri};
 use anyhow::{Context, bail};
@@ -31,7 +31,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 use tonearm_attach::AttachError;
 use tonearm_base::Nanos;
-use tonearm_bucket::Writer;
+use tonearm_bucket::{OwnMounts, Writer};
 use tonearm_disk::OpenOptions;
 use tonearm_fuse::Session;
 use tonearm_nbd::listen::{ListenAddress, ListenConfig, Listener};
@@ -62,9 +62,6 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
         plan.options.read_only = true;
         plan.mount = plan.mount.map(MountPlan::read_only);
     }
-    for socket in &arguments.vhost_user {
-        socket.check()?;
-    }
     plan.vhost = arguments.vhost_user;
     if !arguments.attach.is_empty() {
         let attach = AttachPlan::of(&arguments.path, arguments.attach, &arguments.attach_args)?;
@@ -91,7 +88,7 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
         plan.options.linger = LINGER;
     }
     let writer = Writer {
-        own_mounts: plan.mount.iter().map(MountPlan::dir).collect(),
+        own_mounts: OwnMounts::new(plan.mount.iter().map(MountPlan::dir).collect()),
         ..Writer::of_store(&plan.path)
     };
     let archive = plan.archive.take();
@@ -189,7 +186,6 @@ impl Plan {
             .control
             .clone()
             .unwrap_or_else(|| tonearm_store::socket_of(&path, "ctl"));
-        socket_file::check_length(&control)?;
         let metrics = hosting.metrics.as_deref().map(str::parse).transpose()?;
         Ok(Self {
             members: hosting.members.clone(),
@@ -243,9 +239,6 @@ impl Listening {
         let mut sockets = arguments.socket.clone();
         if sockets.is_empty() && arguments.listen.is_empty() && inherited.is_empty() {
             sockets.push(tonearm_store::socket_of(&arguments.path, "sock"));
-        }
-        for path in &sockets {
-            socket_file::check_length(path)?;
         }
         let mut tcp = Vec::new();
         for text in &arguments.listen {

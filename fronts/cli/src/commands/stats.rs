@@ -4,7 +4,8 @@ mod watch;
 
 use crate::cli::Stats;
 use crate::control::{
-    Answer, Client, HotBlocks, MountStats, Request, RequestStats, ServerStats, UnitStats,
+    Answer, Client, HotBlocks, MountStats, Request, RequestStats, ServerStats, SpaceStats,
+    UnitStats,
 };
 use anyhow::bail;
 use std::io::IsTerminal;
@@ -212,6 +213,7 @@ fn store(stats: &ServerStats) -> Table {
                 report::count(now.log_space_flushes)
             ),
         ),
+        ("space", space(&stats.space)),
         ("head moves", report::count(now.log_repositions)),
         ("log in use", gauge(now.log_used_bytes, now.log_size_bytes)),
         (
@@ -357,6 +359,15 @@ fn archive_state(number: u64) -> Option<ArchiveState> {
     use ArchiveState::{Ended, Running, Starting, Waiting};
     let states = [Starting, Running, Waiting, Ended];
     states.into_iter().find(|state| state.number() == number)
+}
+
+/// How full the store is, in one line.
+fn space(space: &SpaceStats) -> String {
+    let taken = space.size_bytes.saturating_sub(space.free_bytes);
+    let below = space.used_bytes.map_or(String::new(), |bytes| {
+        format!("; {} used below the store", size::text(bytes))
+    });
+    format!("{} in use{below}", gauge(taken, space.size_bytes))
 }
 
 fn gauge(used: u64, all: u64) -> String {

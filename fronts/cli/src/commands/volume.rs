@@ -178,14 +178,14 @@ fn change(
         superblock: disk.engine().superblock(),
         paths: disk.engine().member_paths(),
     };
-    let (changing, request) = (disk.clone(), request.clone());
+    let (changing, request, own) = (disk.clone(), request.clone(), executor.clone());
     let (checked, result, volumes) = executor.rt.block_on(async move {
         let checked = check_change(&changing, &request, &[]).await;
         let result = match &checked {
             Ok(()) => change_volumes(&changing, &request).await,
             Err(_) => Ok(()),
         };
-        (checked, result, Volumes::of(&changing))
+        (checked, result, Volumes::of(&changing, &own))
     });
     executor.rt.block_on(async move { disk.close().await })?;
     checked?;

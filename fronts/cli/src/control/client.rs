@@ -6,6 +6,7 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use tonearm_store::socket_of;
+use tonearm_uring::connect_unix;
 
 /// A connection to the control socket of a server.
 pub struct Client {
@@ -20,7 +21,7 @@ impl Client {
     /// When there may be a server, and it cannot be reached.
     pub fn find(store: &Path, control: Option<&Path>) -> anyhow::Result<Option<Self>> {
         let path = control.map_or_else(|| socket_of(store, "ctl"), Path::to_path_buf);
-        match UnixStream::connect(&path) {
+        match connect_unix(&path) {
             Ok(stream) => Ok(Some(Self {
                 stream: BufReader::new(stream),
                 path,
@@ -34,6 +35,7 @@ impl Client {
             {
                 Ok(None)
             }
+            // The store's name is so long that no socket can have it: its server listens elsewhere, if there is one.
             Err(error) if control.is_none() && error.kind() == ErrorKind::InvalidInput => Ok(None),
             Err(error) => Err(error).with_context(|| {
                 format!(

@@ -14,6 +14,7 @@ use tonearm_format::{
     VolumeKind,
 };
 use tonearm_layout::{GroupReport, SlotReport};
+use tonearm_store::Executor;
 use tonearm_terminal::report;
 
 /// The name of a layout, as `create --layout` takes it.
@@ -60,14 +61,12 @@ pub fn carries_text(roles: Roles) -> &'static str {
 
 impl Volumes {
     /// The volumes as they are now.
-    pub fn of(disk: &Disk) -> Self {
-        let engine = disk.engine();
-        let members = MemberInfo::all(&engine.superblock(), &engine.member_paths());
-        let array = engine.array().as_ref().map(ArrayInfo::of);
+    pub fn of(disk: &Disk, executor: &Executor) -> Self {
+        let array = disk.engine().array().as_ref().map(ArrayInfo::of);
         Self {
             volumes: disk.volumes().iter().map(VolumeInfo::of).collect(),
             free_bytes: disk.free_bytes(),
-            used_bytes: used_bytes(&members, array.as_ref()),
+            used_bytes: used_bytes(executor, array.as_ref()),
         }
     }
 }

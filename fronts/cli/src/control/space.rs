@@ -1,39 +1,19 @@
 //! The space that a store takes below it.
 
-use super::protocol::{ArrayInfo, MemberInfo};
-use std::collections::BTreeSet;
-use std::os::unix::fs::MetadataExt;
+use super::protocol::ArrayInfo;
+use tonearm_store::Executor;
 
-/// Bytes of the blocks in which stat(2) counts.
-const STAT_BLOCK_BYTES: u64 = 512;
-
-/// Bytes that the files of a store take in their file systems, with the log. `None` where a member is a device, or not there.
-pub fn used_bytes(members: &[MemberInfo], array: Option<&ArrayInfo>) -> Option<u64> {
-    let mut paths: Vec<&str> = match array {
-        // The second member is the array itself.
-        Some(array) => array
-            .members
-            .iter()
-            .map(|member| member.path.as_str())
-            .collect(),
-        None => members
-            .iter()
-            .skip(1)
-            .map(|member| member.path.as_str())
-            .collect(),
-    };
-    paths.extend(members.first().map(|member| member.path.as_str()));
-    let mut seen = BTreeSet::new();
-    let mut bytes = 0;
-    for path in paths {
-        let found = std::fs::metadata(path)
-            .ok()
-            .filter(|found| found.is_file())?;
-        if seen.insert((found.dev(), found.ino())) {
-            bytes += found.blocks() * STAT_BLOCK_BYTES;
-        }
-    }
-    Some(bytes)
+/// Bytes that the files of the store that `executor` has open take in their file systems, with the log. `None` where a member is a
+/// device, or not there.
+///
+/// Only open descriptors are asked: a path may lead through the store's own mount, or to a server that does not answer, and the
+/// engine's thread must not wait for either.
+pub fn used_bytes(executor: &Executor, array: Option<&ArrayInfo>) -> Option<u64> {
+    let all_there = array.is_none_or(|array| {
+        let mut members = array.members.iter();
+        members.all(|member| matches!(member.state.as_str(), "in use" | "rebuilding"))
+    });
+    executor.used_bytes().filter(|_| all_there)
 }
 
 #[cfg(test)]

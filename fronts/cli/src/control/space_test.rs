@@ -1,18 +1,29 @@
 //! What the files of a store take.
 
 use super::used_bytes;
-use crate::control::{ArrayInfo, ArrayMemberInfo, MemberInfo};
+use crate::control::{ArrayInfo, ArrayMemberInfo};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use tonearm_disk::MemberDevice;
+use tonearm_store::Executor;
+use tonearm_uring::{Medium, Member, MemberKind};
 
-fn member(path: &Path) -> MemberInfo {
-    MemberInfo {
-        path: path.display().to_string(),
-        uuid: String::new(),
-        carries: "blocks".into(),
-        data_bytes: 0,
-    }
+fn blocks(path: &Path) -> u64 {
+    fs::metadata(path).unwrap().blocks() * 512
+}
+
+fn open(executor: &Executor, path: &Path) -> MemberDevice {
+    let member = Member {
+        fd: fs::File::open(path).unwrap().into(),
+        size_bytes: 1 << 20,
+        kind: MemberKind::File,
+        logical_block_size: 4096,
+        direct: false,
+        medium: Medium::Plain,
+        path: path.to_path_buf(),
+    };
+    tonearm_store::device_of(executor, member)
 }
 
 #[test]
@@ -21,31 +32,55 @@ fn holes_take_nothing_and_devices_are_not_counted() {
     let (one, two) = (dir.path().join("1"), dir.path().join("2"));
     fs::write(&one, vec![1; 1 << 20]).unwrap();
     fs::File::create(&two).unwrap().set_len(1 << 30).unwrap();
-    let blocks = |path: &Path| fs::metadata(path).unwrap().blocks() * 512;
-    let used = used_bytes(&[member(&one), member(&two)], None).unwrap();
+    let executor = Executor::new().unwrap();
+    let _open = [open(&executor, &one), open(&executor, &two)];
+    let used = used_bytes(&executor, None).unwrap();
     assert_eq!(used, blocks(&one) + blocks(&two));
     assert!(used < 1 << 29, "{used}");
-    assert_eq!(
-        used_bytes(&[member(&one), member(Path::new("/dev/null"))], None),
-        None
-    );
-    assert_eq!(
-        used_bytes(&[member(&one), member(&dir.path().join("3"))], None),
-        None
-    );
-    // The members of an array stand for it.
-    let array = ArrayInfo {
-        level: "raid0".into(),
+    let _device = open(&executor, Path::new("/dev/null"));
+    assert_eq!(used_bytes(&executor, None), None);
+}
+
+#[test]
+fn open_files_are_asked_and_not_their_paths() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("1");
+    fs::write(&path, vec![1; 1 << 20]).unwrap();
+    let executor = Executor::new().unwrap();
+    let _open = open(&executor, &path);
+    let used = blocks(&path);
+    // What has the name now may lie in the store's own mount.
+    fs::remove_file(&path).unwrap();
+    fs::write(&path, b"").unwrap();
+    assert_eq!(used_bytes(&executor, None), Some(used));
+}
+
+#[test]
+fn a_missing_member_leaves_the_space_unknown() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("1");
+    fs::write(&path, vec![1; 1 << 20]).unwrap();
+    let executor = Executor::new().unwrap();
+    let _open = open(&executor, &path);
+    let array = |state: &str| ArrayInfo {
+        level: "raid5".into(),
         stripe_bytes: 65536,
         degraded: false,
         lost: None,
         members: vec![ArrayMemberInfo {
-            path: two.display().to_string(),
-            state: "in use".into(),
+            path: "1".into(),
+            state: state.into(),
             rebuilt_percent: 100.0,
             trouble: None,
         }],
     };
-    let members = [member(&one), member(Path::new("raid0 of one"))];
-    assert_eq!(used_bytes(&members, Some(&array)), Some(used));
+    for known in ["in use", "rebuilding"] {
+        assert_eq!(
+            used_bytes(&executor, Some(&array(known))),
+            Some(blocks(&path))
+        );
+    }
+    for unknown in ["missing", "stale"] {
+        assert_eq!(used_bytes(&executor, Some(&array(unknown))), None);
+    }
 }

@@ -1,7 +1,7 @@
 //! Answers requests of the control socket, on the engine thread.
 
 use super::archive::{ArchivePlan, Archives};
-use super::engine_thread::Setup;
+use super::engine_thread::{PANICKED, Setup};
 use super::mailbox::Replies;
 use super::watch;
 use crate::control::{
@@ -29,6 +29,7 @@ use tonearm_rt::{Data, Notify, Op, Rt};
 use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, new_uuid};
 use tonearm_terminal::report;
+use tonearm_uring::EventSender;
 use tonearm_vhost::Devices;
 
 /// Commands that copy a volume, in words.
@@ -313,7 +314,7 @@ impl ControlHandler {
 
     /// The volumes as they are now, with the clients of each.
     fn volumes(&self) -> Volumes {
-        let mut volumes = Volumes::of(&self.0.disk);
+        let mut volumes = Volumes::of(&self.0.disk, &self.0.executor);
         for volume in &mut volumes.volumes {
             volume.users = self.users(&volume.name);
             volume.clients = volume.users.len() as u64;
@@ -491,7 +492,13 @@ impl ControlHandler {
         let replaced = engine.replace_member(device.clone(), recorded, new_uuid());
         if let Err(error) = replaced.await {
             device.device.release();
-            vacancy.undo(new);
+            let new = new.to_path_buf();
+            let undo = move || {
+                vacancy.undo(&new);
+                Ok(())
+            };
+            // Without another thread the file stays, and can be overwritten with --force.
+            let _ = apart(executor, "undo-member", undo).await;
             return Err(error.into());
         }
         Ok(Answer::MemberReplaced {
@@ -509,7 +516,15 @@ impl ControlHandler {
         force: bool,
     ) -> anyhow::Result<(Vacancy, tonearm_uring::Member)> {
         let (store, new, direct) = (self.0.path.clone(), new.to_path_buf(), self.0.direct);
+        let own_mounts = self.0.writer.own_mounts.clone();
         apart(&self.0.executor, "open-member", move || {
+            if let Some(mount) = own_mounts.with(&new) {
+                anyhow::bail!(
+                    "{} is on the store's own mount at {}, which would wait for itself; name a file or device elsewhere",
+                    new.display(),
+                    mount.display()
+                );
+            }
             let vacancy = Vacancy::of(&array, &store, &new)?;
             let member = vacancy.open(&new, force, direct)?;
             Ok((vacancy, member))
@@ -588,7 +603,7 @@ impl ControlHandler {
         SpaceStats {
             size_bytes: disk.size_bytes(),
             free_bytes: disk.free_bytes(),
-            used_bytes: Volumes::of(disk).used_bytes,
+            used_bytes: Volumes::of(disk, &self.0.executor).used_bytes,
         }
     }
 
@@ -602,7 +617,7 @@ impl ControlHandler {
         let members = MemberInfo::all(&superblock, &disk.engine().member_paths());
         let array = disk.engine().array().as_ref().map(ArrayInfo::of);
         Info {
-            used_bytes: used_bytes(&members, array.as_ref()),
+            used_bytes: used_bytes(&self.0.executor, array.as_ref()),
             store: report::uuid(superblock.store),
             format_version: superblock.version,
             layout: layout_text(superblock.layout).to_string(),
@@ -644,14 +659,26 @@ async fn apart<T: Send + 'static>(
     let (sender, done) = channel();
     let thread = std::thread::Builder::new().name(name.into());
     thread.spawn(move || {
+        let _bell = RungAtTheEnd(done_bell);
+        // Dropped before the bell rings: who hears it does not wait for the result.
+        let sender = sender;
         // The server may have ended meanwhile.
         let _ = sender.send(work());
-        done_bell.notify();
     })?;
     let (raised, _) = rt.stream(bell, Op::Recv, Data::whole(pool.alloc(8))).await;
     let (_closed, _) = rt.stream(bell, Op::Close, Data::None).await;
     raised?;
-    done.recv()?
+    done.recv()
+        .unwrap_or_else(|_| Err(anyhow::anyhow!(PANICKED)))
+}
+
+/// Rings when a thread ends, also by a panic: a request waits for it.
+struct RungAtTheEnd(EventSender);
+
+impl Drop for RungAtTheEnd {
+    fn drop(&mut self) {
+        self.0.notify();
+    }
 }
 
 fn recorded(recorded: Option<tonearm_requests::Recorded>) -> anyhow::Result<Answer> {
@@ -660,3 +687,7 @@ fn recorded(recorded: Option<tonearm_requests::Recorded>) -> anyhow::Result<Answ
         None => anyhow::bail!("nothing is being recorded"),
     }
 }
+
+#[cfg(test)]
+#[path = "control_handler_test.rs"]
+mod control_handler_test;

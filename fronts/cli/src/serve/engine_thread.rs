@@ -12,6 +12,7 @@ use super::watch;
 use crate::cli::Members;
 use crate::control::{self, room_text};
 use crate::opening;
+use anyhow::bail;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
@@ -19,7 +20,7 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::thread::JoinHandle;
 use tonearm_attach::Queues;
 use tonearm_base::Nanos;
-use tonearm_bucket::Writer;
+use tonearm_bucket::{OwnMounts, Writer};
 use tonearm_disk::{Ack, Disk, OpenOptions, Volume};
 use tonearm_fs::{FsError, LeftOrphan};
 use tonearm_fuse::{FuseServer, Requests};
@@ -36,7 +37,7 @@ use tonearm_vhost::Devices;
 const GRACE: Nanos = Nanos::from_secs(10);
 
 /// The answer to a request that has ended without one.
-const PANICKED: &str =
+pub(super) const PANICKED: &str =
     "the request has met a fault of the server, which goes on; its output says where";
 /// A warning for users whose NBD clients reconnect by themselves.
 const RECONNECTING: &str = "--ack flush: what was answered and not flushed may be lost when this server is killed, \
@@ -142,6 +143,7 @@ fn run_on(
         ));
     });
     let disk = opening::open_disk(&executor, &setup.path, &setup.places, setup.options.clone())?;
+    check_members(&executor, &setup.writer.own_mounts)?;
     report_recovery(&disk);
     watch::report_events(&executor.rt, &disk);
     report_missed_bounds(&executor.rt, &disk);
@@ -294,6 +296,21 @@ fn convert(executor: &Executor, disk: &Disk, files: &FileSystem) -> anyhow::Resu
             "{} stays where it was: {}; SQLite and `tonearm files` find it, the mount does not show it",
             left.name, left.why
         ));
+    }
+    Ok(())
+}
+
+/// Refuses a mount above a member: the next opening would look for it there. Called before the mount is there.
+fn check_members(executor: &Executor, own_mounts: &OwnMounts) -> anyhow::Result<()> {
+    for member in executor.loads.list() {
+        if let Some(mount) = own_mounts.with(Path::new(&member.path)) {
+            bail!(
+                "the member {} lies in {}, and a mount there would hide it from the next server and all commands; mount the \
+                 store on another directory",
+                member.path,
+                mount.display()
+            );
+        }
     }
     Ok(())
 }

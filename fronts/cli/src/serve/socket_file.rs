@@ -7,9 +7,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-
-/// Longest path of a Unix socket, in bytes.
-const PATH_MAX: usize = 107;
+use tonearm_uring::{bind_unix, connect_unix};
 
 /// Removes the socket's file when dropped, if it is still the same one.
 pub struct SocketFile {
@@ -34,12 +32,11 @@ impl SocketFile {
     }
 
     fn bind(path: &Path) -> anyhow::Result<(UnixListener, Self)> {
-        check_length(path)?;
         let failed = || format!("cannot listen on {}", path.display());
-        let listener = match UnixListener::bind(path) {
+        let listener = match bind_unix(path) {
             Err(error) if error.kind() == ErrorKind::AddrInUse => {
                 remove_stale(path)?;
-                UnixListener::bind(path)
+                bind_unix(path)
             }
             other => other,
         };
@@ -89,22 +86,6 @@ pub fn accept_all<S>(
     Ok(())
 }
 
-/// Refuses paths that the system would refuse with a worse message.
-///
-/// # Errors
-/// When the path is too long for a socket.
-pub fn check_length(path: &Path) -> anyhow::Result<()> {
-    let length = path.as_os_str().len();
-    if length > PATH_MAX {
-        bail!(
-            "{}: the path of a socket has at most {PATH_MAX} bytes, this one {length}; \
-             name a shorter one with --socket and --control",
-            path.display()
-        );
-    }
-    Ok(())
-}
-
 /// Removes the socket of a server that has ended without removing it.
 ///
 /// # Errors
@@ -119,7 +100,7 @@ pub fn remove_stale(path: &Path) -> anyhow::Result<()> {
         );
     }
     // Only a refused connection proves that no server listens.
-    match UnixStream::connect(path) {
+    match connect_unix(path) {
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path)
             .with_context(|| format!("cannot remove the old socket {}", path.display())),
         _ => bail!(

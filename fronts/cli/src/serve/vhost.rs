@@ -1,7 +1,7 @@
 //! Volumes that virtual machines use through a vhost-user socket.
 
 use super::mailbox::{Mailbox, Message};
-use super::socket_file::{self, SocketFile};
+use super::socket_file::SocketFile;
 use std::path::PathBuf;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -37,14 +37,6 @@ impl FromStr for VhostUser {
 }
 
 impl VhostUser {
-    /// Refuses a path that is too long for a socket.
-    ///
-    /// # Errors
-    /// When it is.
-    pub fn check(&self) -> anyhow::Result<()> {
-        socket_file::check_length(&self.path)
-    }
-
     /// Listens. One virtual machine uses the socket at a time; the next one waits.
     ///
     /// # Errors

@@ -64,3 +64,33 @@ fn no_mount_hides_its_own_store() {
         contains(&refused, "would hide it and its sockets");
     }
 }
+
+/// The mount would hide the member from the next server, and what looks at its path would wait for the server itself.
+#[test]
+fn no_mount_hides_a_member_of_its_store() {
+    let bench = Bench::new();
+    for folder in ["m", "m/deep", "log"] {
+        std::fs::create_dir(bench.path(folder)).expect("made");
+    }
+    std::os::unix::fs::symlink("m/deep", bench.path("link")).expect("a link");
+    let base = [
+        "create",
+        "s.tn",
+        "--size",
+        "16MiB",
+        "--log-size",
+        "8MiB",
+        "--no-volume",
+        "--force",
+    ];
+    for more in [
+        &["--data", "m/second"][..],
+        &["--data", "link/second"],
+        &["--log", "m/log"],
+        &["--redundancy", "raid0", "--data", "one", "--data", "m/two"],
+    ] {
+        bench.ok(&[&base[..], more].concat());
+        let refused = bench.fails(&["mount", "s.tn", "m"]);
+        contains(&refused, "a mount there would hide it");
+    }
+}

@@ -407,6 +407,39 @@ fn a_served_store_is_rebuilt_under_load_and_after_a_kill() {
 }
 
 /// Each error comes before anything is made or overwritten, and the next attempt succeeds.
+/// As `create` does.
+#[test]
+fn a_new_member_in_memory_is_warned_of() {
+    let shared = tempfile::tempdir_in("/dev/shm").expect("a folder in memory");
+    let at = |name: &str| shared.path().join(name).to_string_lossy().into_owned();
+    let (one, two, three) = (at("1"), at("2"), at("3"));
+    let bench = Bench::new();
+    let array = [
+        "--redundancy",
+        "raid5",
+        "--data",
+        &one,
+        "--data",
+        &two,
+        "--data",
+        &three,
+    ];
+    let sizes = ["create", "a", "--size", "16MiB", "--log-size", "8MiB"];
+    contains(
+        &bench.run(&[&sizes[..], &array].concat()).err,
+        "lies in memory",
+    );
+    for (old, new, served) in [(&one, at("4"), false), (&two, at("5"), true)] {
+        std::fs::remove_file(old).expect("removed");
+        let serving = served.then(|| bench.serve(&["a"]));
+        let ran = bench.run(&["member", "replace", "a", &new]);
+        assert_eq!(ran.code, Some(0), "{ran:?}");
+        contains(&ran.err, "lies in memory (tmpfs)");
+        bench.ok(&["member", "rebuild", "a"]);
+        drop(serving);
+    }
+}
+
 #[test]
 fn a_served_store_refuses_what_cannot_be_a_member() {
     let bench = created("raid5", "overwrite");

@@ -119,6 +119,41 @@ fn a_killed_server_is_followed_by_the_next_on_the_same_socket() {
     assert_eq!(bench.files(), ["a"]);
 }
 
+/// The kernel takes 107 bytes of a socket's path. All commands reach such a store as any other, by any of its names.
+#[test]
+fn a_store_with_a_long_path_is_served_as_any_other() {
+    let bench = Bench::new();
+    let folder = format!("{}/{}", "x".repeat(100), "y".repeat(100));
+    std::fs::create_dir_all(bench.path(&folder)).expect("made");
+    let long = format!("{folder}/a");
+    bench.ok(&[
+        "create",
+        &long,
+        "--size",
+        "16MiB",
+        "--log-size",
+        "8MiB",
+        "--no-volume",
+    ]);
+    std::os::unix::fs::symlink(&long, bench.path("short")).expect("a link");
+    let serving = bench.serve(&["short", "--socket", "nbd"]);
+    for name in ["short", long.as_str()] {
+        bench.json(&["stats", name, "--json"]);
+        assert_eq!(bench.json(&["info", name, "--json"])["state"], "served");
+        // By the socket of the files.
+        bench.ok(&["files", "list", name]);
+        contains(&bench.fails(&["serve", name]), "in use by");
+    }
+    // The next server takes the place of one that was killed.
+    serving.kill();
+    let serving = bench.serve(&["short"]);
+    bench.ok(&["files", "mkdir", "short", "made"]);
+    let ran = serving.end("-TERM");
+    assert_eq!(ran.code, Some(0), "{ran:?}");
+    assert!(!ran.err.contains("files are not served"), "{ran:?}");
+    contains(&bench.ok(&["files", "list", "short"]), "made");
+}
+
 #[test]
 fn a_command_runs_while_it_is_served_and_gives_its_exit_code() {
     let bench = store();
@@ -162,7 +197,7 @@ fn what_cannot_be_served_is_refused_and_the_store_stays_clean() {
     for (arguments, why) in [
         (&["--socket", "file"][..], "file exists and is not a socket"),
         (&["--control", "file"], "file exists and is not a socket"),
-        (&["--socket", &long], "at most 107 bytes"),
+        (&["--socket", &long], "File name too long"),
         (&["--listen", "nowhere"], "write an address and a port"),
         (&["--listen", "0.0.0.0:10809"], "use --insecure"),
         (&["--listen", "[::]:10809"], "use --insecure"),

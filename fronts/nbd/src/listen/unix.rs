@@ -12,6 +12,7 @@ use rustix::net::{
 };
 
 use super::socket::ListenError;
+use tonearm_uring::SocketPath;
 
 /// Removes the socket's file when dropped, if it is still the same file.
 #[derive(Debug)]
@@ -39,7 +40,8 @@ pub(super) fn bind_unix(path: &Path) -> Result<(OwnedFd, SocketFile), ListenErro
         address: path.display().to_string(),
         error,
     };
-    let address = SocketAddrUnix::new(path).map_err(|errno| failed(errno.into()))?;
+    let short = SocketPath::of(path).map_err(failed)?;
+    let address = SocketAddrUnix::new(short.as_path()).map_err(|errno| failed(errno.into()))?;
     let socket = new_socket().map_err(failed)?;
     match bind(&socket, &address) {
         Ok(()) => {}

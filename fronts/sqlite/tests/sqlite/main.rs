@@ -6,6 +6,7 @@ mod common;
 mod crash;
 mod durability;
 mod errors;
+mod late;
 mod locks;
 mod memory;
 mod modes;

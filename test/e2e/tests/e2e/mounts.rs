@@ -352,6 +352,38 @@ fn what_cannot_be_mounted_is_one_clear_error() {
     contains(&ran.err, "--mount");
 }
 
+/// The kernel would wait for the server, and the server for the kernel.
+#[test]
+fn a_member_is_not_put_on_the_own_mount() {
+    if let Err(why) = fuse_possible() {
+        return skipped("a member on the own mount", &why);
+    }
+    let sizes = ["--size", "64MiB", "--log-size", "16MiB", "--no-volume"];
+    let array = [
+        "--redundancy",
+        "raid5",
+        "--data",
+        "m1",
+        "--data",
+        "m2",
+        "--data",
+        "m3",
+    ];
+    let bench = Bench::created(&[&sizes[..], &array].concat());
+    fs::remove_file(bench.path("m2")).expect("removed");
+    symlink("mnt", bench.path("link")).expect("a link");
+    let mount = TreeMount::new(&bench);
+    for new in ["mnt/new", "link/new"] {
+        let ran = bench.run(&["member", "replace", "s.tn", new]);
+        assert_eq!(ran.code, Some(1), "{new}: {ran:?}");
+        contains(&ran.err, "is on the store's own mount");
+    }
+    assert!(names(&mount.path("")).is_empty());
+    fs::write(mount.path("a"), b"it goes on").expect("written");
+    bench.ok(&["stats", "s.tn"]);
+    mount.unmount();
+}
+
 #[test]
 fn set_user_id_goes_with_another_owner_and_with_what_others_write() {
     let Some(bench) = bench() else { return };

@@ -41,7 +41,7 @@ const MAY_NAME: &[(&str, &[&str])] = &[
         ],
     ),
     ("fronts/requests", &["base", "rt"]),
-    ("fronts/nbd", &["base", "rt", "disk", "requests"]),
+    ("fronts/nbd", &["base", "rt", "uring", "disk", "requests"]),
     ("fronts/fuse", &["base", "rt", "fs", "requests"]),
     ("fronts/vhost", &["base", "rt", "uring", "disk", "requests"]),
     (

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tonearm_base::Lsn;
 use tonearm_disk::Marks;
 use tonearm_engine::ArchiveInfo;
-use tonearm_uring::NotForChildren;
+use tonearm_uring::{NotForChildren, connect_unix};
 
 /// Collected bytes from which on they are sent at once.
 const COLLECT_BYTES: usize = 256 << 10;
@@ -71,7 +71,7 @@ impl RemoteFiles {
     /// speaks another version.
     pub fn connect(socket: &Path) -> Result<Self, FilesError> {
         let place = socket.display();
-        let stream = UnixStream::connect(socket).map_err(|error| {
+        let stream = connect_unix(socket).map_err(|error| {
             let kind = match error.kind() {
                 io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                     FilesErrorKind::NotFound

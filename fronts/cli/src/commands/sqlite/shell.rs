@@ -1,16 +1,14 @@
 //! `tonearm sqlite shell`: starts sqlite3 with the extension, or prints how other programs open the database.
 //!
-//! Invariant: a shell that has written nothing leaves no file in the store.
+//! Invariant: a shell that has written nothing leaves no file in the store. It does not delete one at its end, because other
+//! programs may have the database open by then; the VFS makes the file when the shell writes (`create=late`).
 
 use crate::cli::SqliteShell;
 use anyhow::{Context, bail};
-use rustix::process::{Pid, Signal, kill_process};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
-use signal_hook::iterator::Signals;
 use std::fmt::Write;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode};
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::time::Duration;
 use tonearm_store::StoreOptions;
@@ -24,7 +22,7 @@ const EXTENSION: &str = "libtonearm_sqlite.so";
 const GUARD: &str = "CREATE TEMP TABLE opened(file CONSTRAINT \"the database could not be opened\" CHECK (file <> ''));
     INSERT INTO opened SELECT file FROM pragma_database_list WHERE name = 'main'; DROP TABLE opened";
 
-/// Replaces this process by sqlite3 where the database exists, starts it where not, or prints.
+/// Replaces this process by sqlite3, or prints.
 ///
 /// # Errors
 /// When there is no store, no extension, or no sqlite3.
@@ -42,7 +40,7 @@ pub fn run(arguments: &SqliteShell) -> anyhow::Result<ExitCode> {
     for line in [
         &load(&extension),
         ".log stderr",
-        &open(&uri),
+        &open(&late(&uri)),
         ".log off",
         GUARD,
     ] {
@@ -50,15 +48,8 @@ pub fn run(arguments: &SqliteShell) -> anyhow::Result<ExitCode> {
     }
     shell.arg(":memory:").args(&arguments.sql);
     // The reason why a store cannot be opened comes from here, in one line.
-    if exists(&arguments.path, &arguments.name)? {
-        return Err(not_run(&shell.exec()));
-    }
-    let mut child = shell.spawn().map_err(|error| not_run(&error))?;
-    pass_on_signals(&child)?;
-    let status = child.wait()?;
-    remove_empty(&arguments.path, &arguments.name);
-    let code = status.code().or(status.signal().map(|signal| 128 + signal));
-    Ok(ExitCode::from(code.unwrap_or(1) as u8))
+    check(&arguments.path, &arguments.name)?;
+    Err(not_run(&shell.exec()))
 }
 
 fn not_run(error: &std::io::Error) -> anyhow::Error {
@@ -80,53 +71,21 @@ fn files_of(store: &Path) -> anyhow::Result<Arc<dyn Files>> {
     Ok(tonearm_store::open_files(store, options)?)
 }
 
-/// Whether the store has the database.
+/// Looks for what would keep the shell from opening the database.
 ///
 /// # Errors
 /// When the store cannot be opened, or the directory of the database is missing.
-fn exists(store: &Path, name: &str) -> anyhow::Result<bool> {
+fn check(store: &Path, name: &str) -> anyhow::Result<()> {
     let files = files_of(store)?;
-    if let Some((folder, _)) = name.rsplit_once('/')
-        && let Err(error) = files.look(folder)
-    {
-        match error.kind {
-            FilesErrorKind::NotFound => {
-                bail!("there is no directory for {name:?}; make it with `tonearm files mkdir`")
-            }
-            _ => return Err(error.into()),
+    let Some((folder, _)) = name.rsplit_once('/') else {
+        return Ok(());
+    };
+    match files.look(folder) {
+        Err(error) if error.kind == FilesErrorKind::NotFound => {
+            bail!("there is no directory for {name:?}; make it with `tonearm files mkdir`")
         }
+        looked => Ok(looked.map(drop)?),
     }
-    Ok(files.exists(name)?)
-}
-
-/// Removes the database that the shell has made if nothing was written to it: its name may have been a mistake.
-fn remove_empty(store: &Path, name: &str) {
-    // A file that stays does no harm.
-    if let Ok(files) = files_of(store)
-        && files.look(name).is_ok_and(|file| file.size_bytes == 0)
-    {
-        let _ = files.delete(name);
-    }
-}
-
-/// Passes signals on to the shell, which ends by them or not. Those of the terminal have reached it already.
-fn pass_on_signals(child: &Child) -> anyhow::Result<()> {
-    let child = Pid::from_child(child);
-    let mut signals = Signals::new([SIGINT, SIGQUIT, SIGTERM, SIGHUP])?;
-    std::thread::Builder::new()
-        .name("signals".into())
-        .spawn(move || {
-            for signal in signals.forever() {
-                let passed = match signal {
-                    SIGTERM => Signal::TERM,
-                    SIGHUP => Signal::HUP,
-                    _ => continue,
-                };
-                // It may have ended.
-                let _ = kill_process(child, passed);
-            }
-        })?;
-    Ok(())
 }
 
 fn absolute(store: &Path) -> anyhow::Result<PathBuf> {
@@ -172,6 +131,11 @@ fn extension(told: Option<&Path>) -> anyhow::Result<PathBuf> {
 /// The database's name for SQLite.
 fn uri(store: &str, name: &str) -> String {
     format!("file:{}?vfs=tonearm&store={}", escape(name), escape(store))
+}
+
+/// The name of a database whose file is made when something is written to it: the name may be a mistake.
+fn late(uri: &str) -> String {
+    format!("{uri}&create=late")
 }
 
 /// Escapes characters that have a meaning in a URI, or in the texts that contain the URI.

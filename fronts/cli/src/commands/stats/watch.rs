@@ -1,6 +1,6 @@
 //! The page of `stats --watch`: what the last seconds were like. It fits a terminal of 80 columns and 24 lines.
 
-use super::{gauge, rate};
+use super::{gauge, rate, space};
 use crate::control::{CommandStats, MemberStats, RecentStats, RequestStats, ServerStats};
 use std::time::Duration;
 use tonearm_terminal::{report, size};
@@ -200,6 +200,7 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Vec<S
             report::span(now.write_back_lag_ns)
         ),
     ];
+    lines.push(format!("space {}", space(&stats.space)));
     if now.segments > 0 {
         lines.push(format!(
             "segments {}, {} of {} free",

@@ -1,7 +1,7 @@
 use super::{COLUMNS, LINES, page};
 use crate::control::{
     CommandStats, LatencyStats, MemberStats, MountStats, NbdStats, OperationStats, RecentStats,
-    RequestStats, ServerStats, UblkStats, UnderWayStats, VhostStats,
+    RequestStats, ServerStats, SpaceStats, UblkStats, UnderWayStats, VhostStats,
 };
 use std::time::Duration;
 
@@ -55,7 +55,11 @@ fn busy(requests: u64) -> ServerStats {
             failure: Some("a long reason ".repeat(20)),
             ..Default::default()
         },
-        space: Default::default(),
+        space: SpaceStats {
+            size_bytes: 1000 << 40,
+            free_bytes: 1 << 40,
+            used_bytes: Some(1001 << 40),
+        },
         events: vec!["/dev/sdb has failed and is not used any more; ".repeat(5); 9],
         under_way: UnderWayStats {
             requests: 99_999,
@@ -108,4 +112,16 @@ fn a_stall_shows_although_the_latencies_since_the_start_hide_it() {
     assert!(text.contains("stands for"), "{text}");
     assert!(!text.contains("5.4 ms"), "{text}");
     assert!(!text.contains("NBD write "), "none was answered: {text}");
+}
+
+#[test]
+fn the_page_says_how_full_the_store_is_in_one_whole_line() {
+    let text = page(&busy(10), Some((Duration::from_secs(1), &busy(10))));
+    let line = "space 999 TiB of 1000 TiB (100 %) in use; 1001 TiB used below the store";
+    assert!(text.lines().any(|found| found == line), "{text}");
+    let mut device = busy(10);
+    device.space.used_bytes = None;
+    let text = page(&device, None);
+    let line = "space 999 TiB of 1000 TiB (100 %) in use";
+    assert!(text.lines().any(|found| found == line), "{text}");
 }
