@@ -294,7 +294,7 @@ fn a_writer_whose_place_is_taken_ends() {
             let header = ArchiveHeader::decode(&opening).unwrap();
             let header = ArchiveHeader { number, ..header }.encode();
             opening[..header.len()].copy_from_slice(&header);
-            objects.insert(format!("chain/{number:016x}"), opening);
+            objects.insert(format!("chain/{number:016x}"), opening.into());
         }
         for _ in 0..10 {
             Step::choose(&mut random).make(&disk).await.unwrap();
