@@ -127,7 +127,7 @@ fn the_age_does_not_begin_anew_at_a_round_of_the_homes_choice() {
 #[test]
 fn a_round_is_halved_until_it_has_space_and_doubled_afterwards() {
     let mut schedule = Schedule::default();
-    let mut refuse = |schedule: &mut Schedule| {
+    let refuse = |schedule: &mut Schedule| {
         let waits = schedule.refused(RoundOrder::Sweep, 8);
         (schedule.limit, waits)
     };

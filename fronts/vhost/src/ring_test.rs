@@ -261,6 +261,7 @@ impl Machine {
         self.rt
             .block_on(async move { rt.sleep(Nanos::from_micros(1)).await });
         let mut count = [0; 8];
+        #[expect(clippy::host_endian_bytes, reason = "the kernel's order")]
         match rustix::io::read(&self.calls, &mut count) {
             Ok(_) => u64::from_ne_bytes(count),
             Err(_) => 0,

@@ -449,7 +449,8 @@ fn a_read_gives_no_bytes_of_the_next_owner_of_blocks() {
             disk.engine().drain().await.unwrap();
             let reader = file.clone();
             let mut read = Box::pin(async move { reader.read(0, 40 * B).await });
-            poll_fn(|context| Poll::Ready(assert!(read.as_mut().poll(context).is_pending()))).await;
+            let polled = poll_fn(|context| Poll::Ready(read.as_mut().poll(context).is_pending()));
+            assert!(polled.await);
             disk.resize(file, 0).await.unwrap();
             for name in ["h", "i", "j", "k"] {
                 let mut aru = disk.begin();

@@ -226,13 +226,16 @@ fn find<T>(
             }
         }
     };
-    for tries in 1..PLANS {
+    let mut missing = None;
+    for tries in 1..=PLANS {
         match once(tells && tries == 1) {
-            Err(error) if is_missing(&error) => {}
+            Err(error) if is_missing(&error) && tries < PLANS => missing = Some(error),
+            // Without the base that has the missing object nothing gives the state.
+            Err(none) if is_not_restorable(&none) => return Err(missing.unwrap_or(none)),
             found => return found,
         }
     }
-    once(false)
+    unreachable!("the last try returns")
 }
 
 /// The base of `plan`, when `error` says that one of its objects is damaged.
