@@ -185,7 +185,7 @@ fn stats_say_how_full_the_store_is() {
     let bench = store();
     let _serving = bench.serve(&["a"]);
     let text = bench.ok(&["stats", "a"]);
-    let line = text.lines().find(|line| line.contains(" space "));
+    let line = text.lines().find(|line| line.starts_with("│ space"));
     let line = line.expect("a line about the space");
     contains(line, "16 MiB of 16 MiB (100 %) in use; ");
     contains(line, " used below the store");
