@@ -151,6 +151,9 @@ fn a_round_is_halved_until_it_has_space_and_doubled_afterwards() {
     schedule.refused(RoundOrder::Sweep, 8);
     schedule.had_space(0, 8, true);
     assert_eq!(schedule.limit, None);
+    schedule.refused(RoundOrder::Sweep, 8);
+    schedule.had_space(4, 8, true);
+    assert_eq!(schedule.limit, None, "nothing is left");
 }
 
 #[test]

@@ -576,7 +576,8 @@ impl Schedule {
     /// all that was ready or a round of `blocks_max` is at home.
     pub fn had_space(&mut self, blocks: usize, blocks_max: usize, is_empty: bool) {
         self.limit = match self.limit {
-            Some(limit) if blocks == 0 && !is_empty => Some(limit),
+            _ if is_empty => None,
+            Some(limit) if blocks == 0 => Some(limit),
             Some(limit) if blocks == limit && limit < blocks_max => Some(limit * 2),
             _ => None,
         };
