@@ -14,7 +14,7 @@ pub trait Bucket {
     fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>>;
 
     /// The object, or `None` when there is none. Of one that is longer than `most` bytes only the
-    /// first `most` + 1: whoever can write to the place chooses how long objects are, so memory is never taken for more.
+    /// first `most` + 1: anybody who can write to the place chooses how long objects are, so memory is never taken for more.
     ///
     /// # Errors
     /// When it is not known.

@@ -121,7 +121,7 @@ impl Catalog {
         }
     }
 
-    /// Plans without base `number`: an older base and the ranges behind it give the same states.
+    /// Plans without base `number`: an older base and the ranges after it give the same states.
     pub fn leave_out(&mut self, number: u64) {
         self.left_out.insert(number);
     }

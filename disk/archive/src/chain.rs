@@ -146,7 +146,8 @@ pub(crate) async fn numbers(bucket: &dyn Bucket) -> Result<Numbers, ArchiveError
         }
         numbers.sort_unstable();
         let listed = numbers.last().copied();
-        let expected = listed.max(behind_merged(bucket, listed).await?);
+        let merged = merged_from(bucket, listed.unwrap_or(0)).await?;
+        let expected = listed.max(merged.iter().map(|header| header.number + 1).max());
         let start = expected.unwrap_or(1);
         let (mut is_found, mut end) = (false, start);
         for from in (start..=COUNTER_MAX).step_by(AHEAD as usize) {
@@ -170,22 +171,21 @@ pub(crate) async fn numbers(bucket: &dyn Bucket) -> Result<Numbers, ArchiveError
     }
 }
 
-/// The number after the last one for which a merged object stands, if that is greater than `listed`. A name alone does not
-/// count: anybody can choose one.
-async fn behind_merged(
+/// The headers of the merged objects that stand for number `from` or a later one. A name alone does not count: anybody can choose
+/// one.
+pub(crate) async fn merged_from(
     bucket: &dyn Bucket,
-    listed: Option<u64>,
-) -> Result<Option<u64>, ArchiveError> {
+    from: u64,
+) -> Result<Vec<ArchiveHeader>, ArchiveError> {
     let mut names = names(bucket, MERGED).await?;
-    names.retain(|name| merged_numbers(name).is_some_and(|(_, last)| Some(last) >= listed));
-    let mut behind = None;
+    names.retain(|name| merged_numbers(name).is_some_and(|(_, last)| last >= from));
+    let mut headers = Vec::new();
     for names in names.chunks(HEADS) {
         let heads = names.iter().zip(any_heads(bucket, names).await?);
-        let headers = heads.filter_map(|(name, head)| {
+        headers.extend(heads.filter_map(|(name, head)| {
             let header = head?.ok()?;
-            (object_name(&header) == *name).then_some(header.number + 1)
-        });
-        behind = behind.max(headers.max());
+            (object_name(&header) == *name).then_some(header)
+        }));
     }
-    Ok(behind)
+    Ok(headers)
 }

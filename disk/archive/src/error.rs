@@ -237,7 +237,7 @@ impl ArchiveError {
 /// Most characters of a text of an object that are shown.
 const SHOWN_MAX: usize = 200;
 
-/// A text that an object has, for a terminal: whoever can write to the archive chooses it.
+/// A text that an object has, for a terminal: anybody who can write to the archive chooses it.
 fn shown(text: &str) -> String {
     let is_format = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
     let escaped = |c: char| match c.is_control() || is_format(c) {

@@ -1,14 +1,14 @@
 //! Names in the lists of a service.
 //!
-//! Whoever can write to a bucket chooses names. The client refuses a whole list when one of its names is no path, because it has an
+//! Anybody who can write to a bucket chooses names. The client refuses a whole list when one of its names is no path, because it has an
 //! empty part, a part `.` or `..`, or a control character. No object of an archive has such a name. So before the client sees a
-//! page, such a name is changed into a path that has a percent sign, which no object has either: it is told as a stray.
+//! page, such a name is changed into a path that has a percent sign, which no object has either: it is reported as a stray.
 
 /// The page of a list in XML, with such names changed; `None` when there are none.
 pub(crate) fn with_paths(page: &str) -> Option<String> {
     let (mut changed, mut rest, mut has_changed) = (String::new(), page, false);
     while let Some((before, after)) = rest.split_once("<Key>") {
-        let Some((name, behind)) = after.split_once("</Key>") else {
+        let Some((name, following)) = after.split_once("</Key>") else {
             break;
         };
         changed.push_str(before);
@@ -21,7 +21,7 @@ pub(crate) fn with_paths(page: &str) -> Option<String> {
             }
         }
         changed.push_str("</Key>");
-        rest = behind;
+        rest = following;
     }
     changed.push_str(rest);
     has_changed.then_some(changed)

@@ -132,7 +132,7 @@ impl Service {
             .await
     }
 
-    /// Reads no more than `most` + 1 bytes, however long the answer is: the length is chosen by whoever can write to the place.
+    /// Reads no more than `most` + 1 bytes, however long the answer is: anybody who can write to the place chooses the length.
     async fn read(&self, path: &Path, options: GetOptions, most: u64) -> Result<Option<Vec<u8>>> {
         let object = async {
             let found = self.client().await?.get_opts(path, options).await;

@@ -170,8 +170,7 @@ impl Engine {
                 return Ok(admission);
             }
         }
-        let admission = self.0.trail.admit_leaving(!frees, blocks, ranges);
-        let admission = self.unless_refused(admission);
+        let admission = self.unless_refused(self.0.trail.admit(blocks, ranges, frees));
         admission.await?.map_err(|error| self.0.fail(error.into()))
     }
 

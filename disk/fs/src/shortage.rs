@@ -10,7 +10,8 @@ use tonearm_base::Nanos;
 const LOOK: Nanos = Nanos::from_millis(50);
 
 impl Fs {
-    /// The result of `change`; `None` when it has waited for `patience`, and there is no space below the store or its log.
+    /// The result of `change`; `None` when it has waited for `patience`, and there is no space below the store or its log. While
+    /// there is none below the log, the change is not begun: it would be made, and its caller would wait for the log.
     pub async fn unless_full<T>(
         &self,
         patience: Nanos,
@@ -18,6 +19,12 @@ impl Fs {
     ) -> Option<T> {
         let mut change = pin!(change);
         let patience_ends = self.rt().now() + patience.0;
+        while self.disk().engine().log_waits_for_space() {
+            if self.rt().now() >= patience_ends {
+                return None;
+            }
+            self.rt().sleep(LOOK).await;
+        }
         loop {
             let mut look = pin!(self.rt().sleep(LOOK));
             let changed = poll_fn(|context| match change.as_mut().poll(context) {

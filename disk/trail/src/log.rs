@@ -217,8 +217,8 @@ impl Trail {
         trail
     }
 
-    /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges. A commit without ranges
-    /// leaves one track free for commits that free space at home.
+    /// Waits for log space for a commit of `blocks` blocks of data and `ranges` ranges. A commit that does not free space at home
+    /// (`frees`) leaves one track for those that do ([`LogGeometry::spare_sectors`]).
     ///
     /// Reserve before the commit replaces versions that the log still holds. A commit that waited afterwards would
     /// wait for tracks that its own blocks keep in use.
@@ -228,20 +228,11 @@ impl Trail {
     ///
     /// # Panics
     /// When the log could never hold the commit ([`LogGeometry::commit_blocks_max`]).
-    pub async fn admit(&self, blocks: u64, ranges: u64) -> Result<Admission, TrailError> {
-        self.admit_leaving(ranges == 0, blocks, ranges).await
-    }
-
-    /// As [`Trail::admit`]; `leaves_spare` says whether the commit leaves the sectors that are kept for commits which free space
-    /// at home ([`LogGeometry::spare_sectors`]).
-    ///
-    /// # Errors
-    /// As for [`Trail::admit`].
-    pub async fn admit_leaving(
+    pub async fn admit(
         &self,
-        leaves_spare: bool,
         blocks: u64,
         ranges: u64,
+        frees: bool,
     ) -> Result<Admission, TrailError> {
         let sectors = self.0.geometry.commit_sectors(blocks, ranges);
         assert!(
@@ -249,9 +240,9 @@ impl Trail {
             "the log can hold the commit"
         );
         self.check_usable()?;
-        let spare = match leaves_spare {
-            true => self.0.geometry.spare_sectors(sectors),
-            false => 0,
+        let spare = match frees {
+            true => 0,
+            false => self.0.geometry.spare_sectors(sectors),
         };
         let first = self.0.state.borrow().space_queue.is_empty();
         let reserved = first.then(|| self.reserve(sectors, spare));

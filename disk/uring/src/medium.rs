@@ -64,7 +64,7 @@ impl Medium {
         }
     }
 
-    /// Where the file at `path` lies, which is there. One that its file system overwrites in place because it was told to is on a
+    /// Where the file at `path` lies, which is there. One that its file system overwrites in place by its attribute is on a
     /// plain medium.
     pub fn of_made(path: &Path) -> Self {
         let is_set = || {

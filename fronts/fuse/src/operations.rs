@@ -325,10 +325,6 @@ impl Context<'_> {
         if !matches!(self.place, Place::Committed) {
             return change.await;
         }
-        // Nothing can be logged, and the change would be there without its answer.
-        if self.committed.disk().engine().log_waits_for_space() {
-            return Err(FsError::NoSpaceBelow);
-        }
         let changed = self.committed.unless_full(patience, change).await;
         changed.unwrap_or(Err(FsError::NoSpaceBelow))
     }

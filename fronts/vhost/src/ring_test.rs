@@ -102,7 +102,7 @@ struct Machine {
     ring: Rc<Ring>,
     /// The guest's end of the event.
     kicks: DeviceId,
-    /// What the guest is told by.
+    /// The eventfd of the guest's interrupts.
     calls: OwnedFd,
     pool: BufPool,
     memory: GuestMemoryMmap,
@@ -254,10 +254,10 @@ impl Machine {
         self.status(made - 1)
     }
 
-    /// How often the guest was told since the last call of this.
-    fn told(&self) -> u64 {
+    /// Interrupts of the guest since the last call of this.
+    fn interrupts(&self) -> u64 {
         let rt = self.rt.clone();
-        // The ring tells at the end of its turn.
+        // The ring interrupts at the end of its turn.
         self.rt
             .block_on(async move { rt.sleep(Nanos::from_micros(1)).await });
         let mut count = [0; 8];
@@ -453,13 +453,13 @@ fn a_range_that_fails_ends_its_request_with_an_error_although_a_later_one_would_
     }
 }
 
-/// Another process may have died behind a request that it has used, and before it told the guest.
+/// Another process may have died after it used a request, and before it interrupted the guest.
 #[test]
 fn a_guest_is_told_when_its_ring_begins_and_when_a_request_is_used() {
     let machine = Machine::new(false);
-    assert_eq!(machine.told(), 1);
-    assert_eq!(machine.told(), 0);
+    assert_eq!(machine.interrupts(), 1);
+    assert_eq!(machine.interrupts(), 0);
     assert_eq!(machine.request(WRITE, 0, &[1; BLOCK]), 0);
-    assert_eq!(machine.told(), 1);
+    assert_eq!(machine.interrupts(), 1);
     machine.end();
 }

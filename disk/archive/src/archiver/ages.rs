@@ -6,7 +6,7 @@
 //! - before this opening, what the stamps of the objects of each epoch differ by. A writer begins another epoch with an object
 //!   whose stamp is later than the time that has passed since the first object of the epoch allows. So the stamps
 //!   of one epoch differ by no more than has passed, and those of two epochs say nothing of each other: the clock may have been set.
-//!   Nor does the time between two openings count, because only the clock could tell it.
+//!   Nor does the time between two openings count, because only the clock could show it.
 
 use std::collections::{BTreeMap, VecDeque};
 use tonearm_base::Nanos;
@@ -85,7 +85,7 @@ impl Ages {
         }
     }
 
-    /// What the stamps of `links`, ascending, tell of the time before this opening.
+    /// What the stamps of `links`, ascending, show of the time before this opening.
     pub(super) fn passed<'a>(&self, links: impl Iterator<Item = &'a ArchiveHeader>) -> Passed {
         let (mut until, mut whole) = (BTreeMap::new(), 0);
         let mut reached = None::<(u64, u64)>;

@@ -161,10 +161,10 @@ fn next_opening_does_not_believe_a_base_whose_objects_are_gone() {
         let rig = Rig::new();
         rig.run(6).unwrap();
         harm(&rig);
-        rig.told.borrow_mut().clear();
+        rig.reports.borrow_mut().clear();
         rig.run(6).unwrap();
         assert_eq!(rig.info().gaps, 1, "{what}");
-        assert!(rig.has_told(|info| !info.restorable), "{what}");
+        assert!(rig.has_reported(|info| !info.restorable), "{what}");
         assert_eq!(rig.info().archived_lsn, 22, "{what}");
         assert_eq!(rig.restorable(), 22, "{what}");
         // With the new base all is right again.
@@ -293,9 +293,9 @@ fn listed_object_that_is_absent_for_seconds_is_waited_for() {
         }
         _ => Fate::Sound,
     });
-    rig.told.borrow_mut().clear();
+    rig.reports.borrow_mut().clear();
     rig.run(8).unwrap();
-    assert!(rig.has_told(|info| info.state == ArchiveState::Waiting));
+    assert!(rig.has_reported(|info| info.state == ArchiveState::Waiting));
     assert_eq!((rig.info().gaps, rig.restorable()), (0, 21));
 }
 
@@ -307,8 +307,8 @@ fn archive_goes_on_when_its_last_object_is_gone() {
         rig.remove(&last);
     });
     rig.run(60).unwrap();
-    assert!(rig.has_told(|info| info.state == ArchiveState::Waiting));
-    assert!(rig.has_told(|info| info.gaps == 1 && !info.restorable));
+    assert!(rig.has_reported(|info| info.state == ArchiveState::Waiting));
+    assert!(rig.has_reported(|info| info.gaps == 1 && !info.restorable));
     assert_eq!(
         (rig.info().gaps, rig.info().archived_lsn, rig.restorable()),
         (1, 70, 70)

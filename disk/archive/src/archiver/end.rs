@@ -1,4 +1,4 @@
-//! Where the chain of a store ends, and whether its end can be restored. Whoever can write to the place chooses names and
+//! Where the chain of a store ends, and whether its end can be restored. Anybody who can write to the place chooses names and
 //! content. So the end is the last object that has the number of its name and is of this store; what has another number of the
 //! chain and is neither is odd: no writer believes it, and none deletes it.
 
@@ -6,14 +6,14 @@ use super::Archiver;
 use crate::bucket::Bucket;
 use crate::catalog::Catalog;
 use crate::chain::{
-    self, AHEAD, CHAIN, HEADS, Head, LAST_LINKS, MERGED, READS, bucket_error, link_name,
-    link_number, merged_numbers, object_error, object_name, part_name,
+    self, AHEAD, CHAIN, HEADS, Head, LAST_LINKS, READS, bucket_error, link_name, link_number,
+    object_error, part_name,
 };
 use crate::error::ArchiveError;
 use tonearm_base::Lsn;
 use tonearm_format::{ArchiveHeader, ArchiveKind, FormatError, Uuid};
 
-/// So many numbers in a row may have odd objects. A writer puts its next object behind them.
+/// So many numbers in a row may have odd objects. A writer puts its next object after them.
 pub(super) const ODD_MAX: u64 = 16;
 
 /// The end of a chain.
@@ -23,9 +23,9 @@ pub(super) struct End {
     pub(super) numbers: Vec<u64>,
     /// The header of the last object.
     pub(super) last: Option<ArchiveHeader>,
-    /// The header of an object of another store behind it.
+    /// The header of an object of another store after it.
     pub(super) foreign: Option<ArchiveHeader>,
-    /// Numbers behind the end of objects that are odd, and what is wrong with their headers.
+    /// Numbers after the end whose objects are odd, and what is wrong with their headers.
     pub(super) odd: Vec<(u64, Option<FormatError>)>,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn link(head: Head, number: u64, store: &Uuid) -> Option<ArchiveHeade
     is_link(&header, number, store).then_some(header)
 }
 
-/// Finds the end. A list may lag, so objects behind its end are looked for.
+/// Finds the end. A list may lag, so objects after its end are looked for.
 ///
 /// # Errors
 /// When an object is not there although lists show it, or a merged object says that it must be; when one at the end has a later
@@ -56,7 +56,10 @@ pub(super) async fn find(bucket: &dyn Bucket, store: &Uuid) -> Result<End, Archi
         let mut end = End::default();
         let mut absent = look_back(bucket, store, &numbers, &mut end).await?;
         let listed = end.last.map_or(0, |last| last.number);
-        let merged = behind_merged(bucket, store, listed).await?;
+        // What a merged object stands for has been listed before.
+        let merged = merged_from(bucket, store, listed).await?;
+        let merged = merged.iter().map(|header| header.number + 1).max();
+        let merged = merged.unwrap_or(0);
         look_ahead(bucket, store, merged.max(listed + 1), &mut end).await?;
         let last = end.last.map_or(0, |last| last.number);
         absent.retain(|number| *number > last);
@@ -130,7 +133,7 @@ async fn look_back(
     Ok(absent)
 }
 
-/// Looks for objects behind the listed ones, from `number` on.
+/// Looks for objects after the listed ones, from `number` on.
 async fn look_ahead(
     bucket: &dyn Bucket,
     store: &Uuid,
@@ -138,8 +141,8 @@ async fn look_ahead(
     end: &mut End,
 ) -> Result<(), ArchiveError> {
     loop {
-        let behind = next_links(bucket, store, number, AHEAD).await?;
-        let Some(last) = behind.last() else {
+        let next = next_links(bucket, store, number, AHEAD).await?;
+        let Some(last) = next.last() else {
             return Ok(());
         };
         (end.last, number) = (Some(*last), last.number + 1);
@@ -167,28 +170,9 @@ async fn merged_from(
     store: &Uuid,
     from: u64,
 ) -> Result<Vec<ArchiveHeader>, ArchiveError> {
-    let mut names = chain::names(bucket, MERGED).await?;
-    names.retain(|name| merged_numbers(name).is_some_and(|(_, last)| last >= from));
-    let mut headers = Vec::new();
-    for names in names.chunks(HEADS) {
-        let heads = names.iter().zip(chain::any_heads(bucket, names).await?);
-        headers.extend(heads.filter_map(|(name, head)| {
-            let header = head?.ok()?;
-            (object_name(&header) == *name && header.store == *store).then_some(header)
-        }));
-    }
-    Ok(headers)
-}
-
-/// The number after the last one for which a merged object stands, if that is greater than `listed`; else 0.
-async fn behind_merged(
-    bucket: &dyn Bucket,
-    store: &Uuid,
-    listed: u64,
-) -> Result<u64, ArchiveError> {
-    let merged = merged_from(bucket, store, listed).await?;
-    let behind = merged.iter().map(|header| header.number + 1);
-    Ok(behind.max().unwrap_or(0))
+    let mut merged = chain::merged_from(bucket, from).await?;
+    merged.retain(|header| header.store == *store);
+    Ok(merged)
 }
 
 /// True when the state at the end can be restored from the base that its last object names: all objects from what the base needs to
@@ -209,7 +193,7 @@ pub(super) async fn is_restorable(bucket: &dyn Bucket, end: &End) -> Result<bool
         base = base.or(links.iter().find(is_base).copied());
         lowest = numbers.first().copied().unwrap_or(lowest);
         objects.extend(links);
-        // Nothing before the commit behind which the ranges of the base begin is needed.
+        // The ranges of the base begin after this commit. Nothing before it is needed.
         let is_before = |base: ArchiveHeader| {
             let mut links = objects.iter().filter(|link| link.number < base.number);
             links.any(|link| link.archived().0 <= base.first)
@@ -259,7 +243,7 @@ impl Archiver<'_> {
         Ok(found.await?.first().copied())
     }
 
-    /// Tells of objects behind the end that are odd.
+    /// Notes objects after the end that are odd.
     pub(super) fn note_odd(&mut self, numbers: impl Iterator<Item = u64>) {
         let names: Vec<String> = numbers.take(3).map(link_name).collect();
         if !names.is_empty() {

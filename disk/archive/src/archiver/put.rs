@@ -149,7 +149,7 @@ impl Archiver<'_> {
         loop {
             if let Placed::Other(found) = self.put(&name, &object).await? {
                 self.check_odd(header.number, &name, found).await?;
-                // It stays. The chain goes on behind it.
+                // It stays. The chain goes on after it.
                 header.number += 1;
                 if header.kind == ArchiveKind::Base {
                     header.base = header.number;

@@ -136,7 +136,7 @@ impl Archiver<'_> {
 }
 
 impl Catalog {
-    /// True when all objects from `first` to `end` have been read, and each follows the one before it. What is behind the end is
+    /// True when all objects from `first` to `end` have been read, and each follows the one before it. What is after the end is
     /// none of the chain.
     fn is_whole(&self, first: u64, end: u64) -> bool {
         let mut next = first;

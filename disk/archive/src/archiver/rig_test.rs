@@ -1,4 +1,4 @@
-//! A store without content, a bucket that fails as it is told to, and a clock that goes on when somebody waits. Nothing of it is
+//! A store without content, a bucket that fails on request, and a clock that goes on when somebody waits. Nothing of it is
 //! ever pending, so an archiver runs to its end in one poll.
 
 use super::*;
@@ -50,7 +50,7 @@ pub(super) struct Rig {
     ending: Cell<bool>,
     pub(super) marks: RefCell<Vec<MarkRequest>>,
     pub(super) bad_block: Cell<bool>,
-    pub(super) told: RefCell<Vec<(Nanos, ArchiveInfo)>>,
+    pub(super) reports: RefCell<Vec<(Nanos, ArchiveInfo)>>,
     pub(super) store: Cell<Uuid>,
 }
 
@@ -68,7 +68,7 @@ impl Rig {
             ending: Cell::new(false),
             marks: RefCell::default(),
             bad_block: Cell::new(false),
-            told: RefCell::default(),
+            reports: RefCell::default(),
             store: Cell::new([3; 16]),
         }
     }
@@ -105,13 +105,13 @@ impl Rig {
     }
 
     pub(super) fn info(&self) -> ArchiveInfo {
-        let told = self.told.borrow();
-        told.last().expect("it tells").1.clone()
+        let reports = self.reports.borrow();
+        reports.last().expect("it reports").1.clone()
     }
 
-    /// True when the archiver has told so.
-    pub(super) fn has_told(&self, so: impl Fn(&ArchiveInfo) -> bool) -> bool {
-        self.told.borrow().iter().any(|(_, info)| so(info))
+    /// True when the archiver has reported so.
+    pub(super) fn has_reported(&self, so: impl Fn(&ArchiveInfo) -> bool) -> bool {
+        self.reports.borrow().iter().any(|(_, info)| so(info))
     }
 
     pub(super) fn catalog(&self) -> Catalog {
@@ -316,7 +316,7 @@ impl Source for Rig {
     }
 
     fn report(&self, info: ArchiveInfo) -> Boxed<'_, Result<Vec<MarkRequest>, ArchiveError>> {
-        self.told.borrow_mut().push((self.now.get(), info));
+        self.reports.borrow_mut().push((self.now.get(), info));
         let marks = self.marks.take();
         Box::pin(async { Ok(marks) })
     }

@@ -9,9 +9,9 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::Nanos;
-use tonearm_engine::{CommitChange, HomeParams, OpenOptions};
+use tonearm_engine::{CommitChange, Engine, EngineError, HomeParams, OpenOptions};
 use tonearm_format::SYSTEM_BLOCKS;
-use tonearm_rt::{IoError, Op, Rt};
+use tonearm_rt::{IoError, JoinHandle, Op, Rt};
 use tonearm_world::SimWorld;
 
 /// What is committed to a block while a round writes it home.
@@ -134,8 +134,13 @@ fn what_a_failed_round_has_left_goes_home_with_the_next_one() {
     }
 }
 
-/// There is no space below for the first three blocks that go home together, nor for any of them later.
-fn refuse_three_blocks(world: &SimWorld) {
+/// Commits three blocks for which there is no space below, whether they go home together or one by one, and waits until that is
+/// known. Returns a task that waits until all is at home.
+async fn three_blocks_wait(
+    world: &SimWorld,
+    rt: &Rt,
+    engine: &Engine,
+) -> JoinHandle<Result<(), EngineError>> {
     let mut place = None;
     world.set_fault(move |request| {
         if request.op != Op::Write || request.device.0 != HOME {
@@ -149,6 +154,13 @@ fn refuse_three_blocks(world: &SimWorld) {
             .contains(&request.offset)
             .then_some(IoError::ENOSPC)
     });
+    commit(engine, vec![writes(0, 3, 2)]).await.unwrap();
+    let own = engine.clone();
+    let drain = rt.spawn(async move { own.drain().await.map(drop) });
+    while !engine.stats().waiting_for_space {
+        rt.sleep(Nanos::from_millis(1)).await;
+    }
+    drain
 }
 
 /// There is space below for what has some, and none for a new block. A range that is freed goes home meanwhile, so that it makes
@@ -162,13 +174,7 @@ fn what_is_freed_goes_home_while_blocks_wait_for_space() {
             let Open { world, rt, engine } = open;
             commit(&engine, vec![writes(100, 1, 1)]).await.unwrap();
             engine.drain().await.unwrap();
-            refuse_three_blocks(&world);
-            commit(&engine, vec![writes(0, 3, 2)]).await.unwrap();
-            let own = engine.clone();
-            let drain = rt.spawn(async move { own.drain().await.map(drop) });
-            while !engine.stats().waiting_for_space {
-                rt.sleep(Nanos::from_millis(1)).await;
-            }
+            let drain = three_blocks_wait(&world, &rt, &engine).await;
             let lsn = commit(&engine, vec![trims(100, 1)]).await.unwrap();
             engine.wait_durable(lsn).await.unwrap();
             rt.sleep(Nanos::from_secs(2)).await;
@@ -198,13 +204,7 @@ fn a_trim_of_what_waits_for_space_ends_the_wait() {
             OpenOptions::default(),
             async move |open: Open| {
                 let Open { world, rt, engine } = open;
-                refuse_three_blocks(&world);
-                commit(&engine, vec![writes(0, 3, 2)]).await.unwrap();
-                let own = engine.clone();
-                let drain = rt.spawn(async move { own.drain().await.map(drop) });
-                while !engine.stats().waiting_for_space {
-                    rt.sleep(Nanos::from_millis(1)).await;
-                }
+                let drain = three_blocks_wait(&world, &rt, &engine).await;
                 let lsn = commit(&engine, vec![trims(0, 3)]).await.unwrap();
                 engine.wait_durable(lsn).await.unwrap();
                 if others {

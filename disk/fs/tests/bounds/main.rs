@@ -1,10 +1,11 @@
 //! Files of very many parts: how much an operation reads, how long it keeps others waiting, and how large its commits are. And
-//! units of several files.
+//! units of several files; and what waits while there is no space below.
 
 #![allow(clippy::unwrap_used)]
 
 mod deletion;
 mod search;
+mod shortage;
 mod units;
 
 use std::rc::Rc;
@@ -31,6 +32,7 @@ const PATIENCE: Nanos = Nanos::from_secs(600);
 /// A drive in the simulator, which a power cut leaves as it was.
 struct Drive {
     rt: Rt,
+    world: SimWorld,
     size: u64,
 }
 
@@ -89,6 +91,7 @@ fn with_drive(size_bytes: u64, test: impl AsyncFnOnce(Drive) + 'static) {
     let rt = Rt::new(world.driver());
     let drive = Drive {
         rt: rt.clone(),
+        world: world.clone(),
         size,
     };
     rt.clone().block_on(async move {

@@ -42,7 +42,7 @@ impl Waits {
             match self {
                 Self::Durable => trail.wait_durable(lsn, FlushCause::Commit).await,
                 Self::Flushed => trail.wait_flushed(lsn).await,
-                Self::Space | Self::SpaceInTurn => trail.admit(50, 0).await.map(drop),
+                Self::Space | Self::SpaceInTurn => trail.admit(50, 0, false).await.map(drop),
                 Self::Synced => trail.sync_written().await,
                 Self::Finished => trail.finish().await,
             }

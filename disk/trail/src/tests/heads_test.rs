@@ -139,7 +139,7 @@ fn heads(drives: usize, nonsense: bool, repositions: bool) -> (Vec<Box<dyn Head>
 
 async fn write(trail: &Trail, pool: &BufPool, block: u64) -> Lsn {
     let data = pool.copy_of(&[block as u8; BLOCK]).share();
-    let admission = trail.admit(1, 1).await.unwrap();
+    let admission = trail.admit(1, 1, true).await.unwrap();
     trail.append(admission, |_| vec![change(block, data)])
 }
 
@@ -343,11 +343,11 @@ fn reserved_space_is_kept_whatever_the_head_does() {
             };
             let (devices, options) = (devices(&rt2, drives), TrailOptions::default());
             let trail = Trail::start(&rt2, &pool, devices, geometry, start, options);
-            let promise = trail.admit(blocks, 1).await.unwrap();
+            let promise = trail.admit(blocks, 1, true).await.unwrap();
             let mut context = Context::from_waker(Waker::noop());
             let mut small = 0;
             loop {
-                let mut admitting = Box::pin(trail.admit(1, 1));
+                let mut admitting = Box::pin(trail.admit(1, 1, true));
                 let Poll::Ready(admission) = admitting.as_mut().poll(&mut context) else {
                     break;
                 };

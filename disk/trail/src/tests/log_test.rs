@@ -53,7 +53,7 @@ pub(super) async fn append(trail: &Trail, changes: Vec<Change>) -> Lsn {
         Change::Write { crcs, .. } => crcs.len() as u64,
         _ => 0,
     });
-    let admission = trail.admit(blocks.sum(), changes.len() as u64).await;
+    let admission = trail.admit(blocks.sum(), changes.len() as u64, true).await;
     trail.append(admission.unwrap(), |_| changes)
 }
 
@@ -232,11 +232,11 @@ fn log_space_is_granted_in_turn_and_a_dropped_wait_blocks_no_other() {
             .collect();
         rt2.yield_now().await;
         let noop = &mut Context::from_waker(Waker::noop());
-        let mut leaves = Box::pin(trail.admit(1, 0));
+        let mut leaves = Box::pin(trail.admit(1, 0, false));
         assert!(leaves.as_mut().poll(noop).is_pending(), "the log is full");
         let (behind, own) = (trail.clone(), served.clone());
         let behind = rt2.spawn(async move {
-            drop(behind.admit(1, 0).await);
+            drop(behind.admit(1, 0, false).await);
             own.borrow_mut().push(50);
         });
         rt2.yield_now().await;
@@ -429,7 +429,7 @@ fn a_marker_that_is_written_before_queued_commits_is_numbered_before_them() {
         let trail = start(&rt2, &pool, &shape, 1, LogState::default());
         // The commits fill the log: no track may be opened any more while some are queued.
         for version in 0..12u64 {
-            let admission = trail.admit(1, 0).await.unwrap();
+            let admission = trail.admit(1, 0, false).await.unwrap();
             let lsn = trail.append(admission, |_| vec![write(&pool, version * 10, 10, version)]);
             trail.hold(lsn);
         }
@@ -477,12 +477,15 @@ fn returned_log_space_goes_to_waiting_commits() {
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
         let trail = start(&rt2, &pool, &shape, 1, LogState::default());
-        let all = trail.admit(shape.commit_blocks_max(), 0).await.unwrap();
+        let all = trail
+            .admit(shape.commit_blocks_max(), 0, false)
+            .await
+            .unwrap();
         let served = Rc::new(std::cell::Cell::new(0));
         for _ in 0..3 {
             let (trail, served) = (trail.clone(), served.clone());
             rt2.spawn(async move {
-                drop(trail.admit(20, 0).await.unwrap());
+                drop(trail.admit(20, 0, false).await.unwrap());
                 served.set(served.get() + 1);
             });
         }
@@ -505,7 +508,7 @@ fn data_leaves_log_space_to_commits_that_free_space() {
         let trail = start(&rt2, &pool, &shape, 1, LogState::default());
         let noop = &mut Context::from_waker(Waker::noop());
         let mut waiting = loop {
-            let mut admit = Box::pin(trail.admit(1, 0));
+            let mut admit = Box::pin(trail.admit(1, 0, false));
             match admit.as_mut().poll(noop) {
                 std::task::Poll::Ready(admission) => {
                     let lsn = trail.append(admission.unwrap(), |_| vec![write(&pool, 1, 1, 1)]);
@@ -571,7 +574,7 @@ fn a_log_with_nothing_but_a_marker_keeps_the_number_of_the_last_commit() {
         let trail = start(&rt2, &pool, &shape, 1, LogState::default());
         hold_forty(&trail, &pool).await;
         let waits = trail.clone();
-        let waiting = rt2.spawn(async move { waits.admit(50, 0).await.is_ok() });
+        let waiting = rt2.spawn(async move { waits.admit(50, 0, false).await.is_ok() });
         trail
             .wait_durable(trail.appended(), FlushCause::Commit)
             .await
@@ -601,7 +604,7 @@ fn a_log_that_ends_makes_durable_what_is_written_and_writes_no_marker() {
         hold_forty(&trail, &pool).await;
         // A commit waits for log space, so a marker is due once the log start can move.
         let waits = trail.clone();
-        let waiting = rt2.spawn(async move { waits.admit(50, 0).await.is_ok() });
+        let waiting = rt2.spawn(async move { waits.admit(50, 0, false).await.is_ok() });
         rt2.yield_now().await;
         assert!(trail.is_full());
         trail.finish().await.unwrap();

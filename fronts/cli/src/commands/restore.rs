@@ -226,16 +226,16 @@ fn find<T>(
             }
         }
     };
-    let mut missing = None;
-    for tries in 1..=PLANS {
-        match once(tells && tries == 1) {
-            Err(error) if is_missing(&error) && tries < PLANS => missing = Some(error),
+    let (mut missing, mut tries_left) = (None, PLANS);
+    loop {
+        tries_left -= 1;
+        match once(tells && missing.is_none()) {
+            Err(error) if is_missing(&error) && tries_left > 0 => missing = Some(error),
             // Without the base that has the missing object nothing gives the state.
             Err(none) if is_not_restorable(&none) => return Err(missing.unwrap_or(none)),
             found => return found,
         }
     }
-    unreachable!("the last try returns")
 }
 
 /// The base of `plan`, when `error` says that one of its objects is damaged.

@@ -10,7 +10,7 @@ use tonearm_terminal::progress::{Progress, Unit};
 const FETCHERS: usize = 4;
 /// Objects after which it is noted how far a restore is.
 const NOTE_EVERY: usize = 16;
-/// Bytes of all payloads that are fetched at once. Whoever can write to the archive chooses how large they are. A larger one is
+/// Bytes of all payloads that are fetched at once. Anybody who can write to the archive chooses how large they are. A larger one is
 /// fetched alone.
 const BUDGET_BYTES: u64 = 512 << 20;
 /// Name and payload of an object, and the memory that it has.
@@ -75,7 +75,7 @@ struct BudgetState {
 /// A part of a budget.
 pub(super) struct Share(Arc<Budget>, u64);
 
-/// Wakes whoever waits for a budget that nobody uses any more.
+/// Wakes those that wait for a budget that nobody uses any more.
 struct AtEnd(Arc<Budget>);
 
 impl Budget {

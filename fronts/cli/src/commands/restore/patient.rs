@@ -24,8 +24,8 @@ pub(super) struct Patient<B> {
     bucket: B,
     /// How long a request is repeated.
     limit: Duration,
-    /// How often an object is asked for again of which it is answered that there is none. Commands ask only for objects of which
-    /// something has told, and a service that is busy, or was written to just now, may not know it yet.
+    /// How often an object is asked for again of which it is answered that there is none. Commands ask only for objects that a
+    /// list or another object names, and a service that is busy, or was written to just now, may not know it yet.
     again: u32,
     waits: Arc<Waits>,
 }
