@@ -2,25 +2,24 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{drive, params, space, store};
+use crate::common::{MEMBERS, drive, opened, params, space, store};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::Redundancy;
 use tonearm_device::raid::MemberState;
 use tonearm_engine::{
-    ArrayAccess, ArrayParams, Candidate, EngineError, HomeParams, MemberDevice, NewMember,
-    StoreArray, create_array, load_descriptor, load_superblock, open_array, plan_array,
+    ArrayAccess, ArrayParams, HomeParams, MemberDevice, NewMember, create_array, load_descriptor,
+    load_superblock, plan_array,
 };
 use tonearm_format::{ARRAY_BYTES, ArrayLevel, SUPERBLOCK_SLOTS, Uuid, array_offset};
 use tonearm_rt::{Data, IoError, Op, Rt};
 use tonearm_world::{Crash, DiskImage, SimOptions, SimWorld};
 
-const MEMBERS: usize = 3;
 const UUID: Uuid = [99; 16];
 
-/// The drives of a RAID-5 array: the primary member, then those of the array.
-fn array() -> Vec<DiskImage> {
+/// The drives of an empty store over a RAID-5 array: the primary member, then those of the array.
+pub fn array(home: HomeParams) -> Vec<DiskImage> {
     let of_array = ArrayParams {
         level: ArrayLevel::Raid5,
         stripe_bytes: 16 << 10,
@@ -29,9 +28,9 @@ fn array() -> Vec<DiskImage> {
     let spaces: Vec<_> = (1..=MEMBERS as u8)
         .map(|index| space(index, false, true))
         .collect();
-    let params = params(HomeParams::Overwrite);
+    let params = params(home);
     let planned = plan_array(&params, &of_array, &space(0, true, false), &spaces);
-    let (_, plan) = planned.unwrap();
+    let (of_store, plan) = planned.unwrap();
     let mut disks = vec![DiskImage::new(plan.primary_bytes)];
     disks.resize(1 + MEMBERS, DiskImage::new(plan.member_bytes));
     let (made, world) = run(&disks, async move |rt, drives| {
@@ -42,9 +41,8 @@ fn array() -> Vec<DiskImage> {
         };
         let members: Vec<NewMember> = drives[1..].iter().map(new).collect();
         let (pool, primary) = (BufPool::new(0), new(&drives[0]));
-        create_array(&rt, &pool, &plan, primary, &members, |_, _| {})
-            .await
-            .map(drop)
+        let made = create_array(&rt, &pool, &plan, primary, &members, |_, _| {}).await?;
+        tonearm_engine::create(&rt, &pool, &of_store, &made, |_, _| {}).await
     });
     made.unwrap();
     world.images()
@@ -74,30 +72,6 @@ fn within<T: 'static>(
     result
 }
 
-async fn opened(
-    rt: &Rt,
-    drives: &[MemberDevice],
-    away: Option<usize>,
-    access: ArrayAccess,
-) -> Result<StoreArray, EngineError> {
-    let members = drives.iter().enumerate().skip(1);
-    let there = members.filter(|(index, _)| Some(*index) != away);
-    let candidates = there.map(|(index, device)| Candidate {
-        device: device.clone(),
-        expected: Some((index - 1).min(MEMBERS - 1)),
-    });
-    let pool = BufPool::new(0);
-    open_array(
-        rt,
-        &pool,
-        &drives[0],
-        candidates.collect(),
-        Vec::new(),
-        access,
-    )
-    .await
-}
-
 /// Does `work`, and cuts the power at each step of its I/O.
 fn cuts(
     disks: &[DiskImage],
@@ -115,7 +89,7 @@ fn cuts(
 
 /// The drives of an array that was in use and not closed: it does not open without one of its members.
 fn in_use() -> Vec<DiskImage> {
-    let (used, world) = run(&array(), async |rt, drives| {
+    let (used, world) = run(&array(HomeParams::Overwrite), async |rt, drives| {
         let array = opened(&rt, &drives, None, ArrayAccess::Write)
             .await
             .unwrap();
@@ -170,7 +144,7 @@ fn a_save_that_is_cut_destroys_no_only_copy_of_a_device() {
 /// descriptor of the array on it, it is no member of the other store any more.
 #[test]
 fn what_an_earlier_store_left_on_a_replacement_does_not_come_back() {
-    let mut disks = array();
+    let mut disks = array(HomeParams::Overwrite);
     let earlier = store(HomeParams::Overwrite).remove(1);
     let size = disks[1].size;
     let mut bytes = vec![0; earlier.size.min(size) as usize];

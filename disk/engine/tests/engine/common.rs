@@ -6,8 +6,8 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, Nanos};
 use tonearm_device::RawDevice;
 use tonearm_engine::{
-    CommitChange, CreateParams, Engine, EngineError, HomeParams, MemberDevice, MemberSpace,
-    NewMember, OpenOptions, plan_create,
+    ArrayAccess, Candidate, CommitChange, CreateParams, Engine, EngineError, HomeParams,
+    MemberDevice, MemberSpace, NewMember, OpenOptions, StoreArray, open_array, plan_create,
 };
 use tonearm_format::{Placement, Roles, SECTOR, SYSTEM_BLOCKS};
 use tonearm_layout::Piece;
@@ -17,12 +17,19 @@ use tonearm_world::{DiskImage, Fault, FaultKind, Place, SimOptions, SimWorld};
 pub const BLOCK: usize = 4096;
 /// The drive of the home.
 pub const HOME: u32 = 1;
+/// Members of an array.
+pub const MEMBERS: usize = 3;
 
-pub const SEGMENTS: HomeParams = HomeParams::Segments {
-    segment_bytes: 64 << 10,
-    spare_percent: 50,
-    placement: Placement::Append,
-};
+pub const SEGMENTS: HomeParams = placed(Placement::Append);
+
+/// Small segments with this placement.
+pub const fn placed(placement: Placement) -> HomeParams {
+    HomeParams::Segments {
+        segment_bytes: 64 << 10,
+        spare_percent: 50,
+        placement,
+    }
+}
 
 /// A drive of the world of `rt`.
 pub fn drive(rt: &Rt, index: usize, bytes: u64) -> MemberDevice {
@@ -89,6 +96,49 @@ pub struct Open {
     pub engine: Engine,
 }
 
+/// The array of all `drives` but the first and the one that is `away`.
+pub async fn opened(
+    rt: &Rt,
+    drives: &[MemberDevice],
+    away: Option<usize>,
+    access: ArrayAccess,
+) -> Result<StoreArray, EngineError> {
+    let members = drives.iter().enumerate().skip(1);
+    let there = members.filter(|(index, _)| Some(*index) != away);
+    let candidates = there.map(|(index, device)| Candidate {
+        device: device.clone(),
+        expected: Some((index - 1).min(MEMBERS - 1)),
+    });
+    let pool = BufPool::new(0);
+    open_array(
+        rt,
+        &pool,
+        &drives[0],
+        candidates.collect(),
+        Vec::new(),
+        access,
+    )
+    .await
+}
+
+/// Opens the store of `drives`. More than two are a primary member and an array.
+pub async fn open_store(
+    rt: &Rt,
+    mut drives: Vec<MemberDevice>,
+    options: OpenOptions,
+) -> Result<(Engine, Option<StoreArray>), EngineError> {
+    let mut array = None;
+    if drives.len() > 2 {
+        let of_members = opened(rt, &drives, None, ArrayAccess::Write).await?;
+        drives.truncate(1);
+        drives.push(of_members.member());
+        array = Some(of_members);
+    }
+    let pool = BufPool::new(1 << 20);
+    let engine = Engine::open(rt, &pool, drives, options, |_| {}).await?;
+    Ok((engine, array))
+}
+
 /// Does `work` on the open store of `disks`. Returns its result, and the world, in which the store was not closed.
 pub fn run<T: 'static>(
     disks: &[DiskImage],
@@ -102,12 +152,11 @@ pub fn run<T: 'static>(
     let result = rt.block_on(async move {
         let members = sizes.into_iter().enumerate();
         let members = members.map(|(index, bytes)| drive(&own, index, bytes));
-        let pool = BufPool::new(1 << 20);
-        let opened = Engine::open(&own, &pool, members.collect(), options, |_| {}).await;
+        let opened = open_store(&own, members.collect(), options).await;
         work(Open {
             world: drives,
             rt: own,
-            engine: opened.unwrap(),
+            engine: opened.unwrap().0,
         })
         .await
     });

@@ -2,22 +2,27 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{Open, SEGMENTS, bytes, commit, drive, run, store, trims, writes, zeroes};
+use crate::arrays::array;
+use crate::common::{
+    Open, SEGMENTS, bytes, commit, drive, open_store, placed, run, store, trims, writes, zeroes,
+};
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
-use tonearm_base::{BufPool, Nanos};
-use tonearm_engine::{Engine, EngineError, HomeParams, OpenOptions, Scrub};
-use tonearm_rt::{Op, Rt};
+use tonearm_base::Nanos;
+use tonearm_device::Redundancy;
+use tonearm_engine::{EngineError, HomeParams, OpenOptions, Scrub};
+use tonearm_format::Placement;
+use tonearm_rt::{IoError, Op, Rt};
 use tonearm_world::{Crash, DiskImage, SimOptions, SimWorld};
 
 /// Content of the first blocks of [`crashed`].
 const CONTENT: [u8; 12] = [1, 1, 1, 2, 2, 1, 0, 1, 0, 1, 1, 1];
 
 /// A store that was cut off: blocks at home, and durable changes of them in the log.
-fn crashed(home: HomeParams) -> Vec<DiskImage> {
-    let (_, world) = run(&store(home), OpenOptions::default(), async |open: Open| {
+fn crashed(empty: &[DiskImage]) -> Vec<DiskImage> {
+    let (_, world) = run(empty, OpenOptions::default(), async |open: Open| {
         let engine = open.engine;
         commit(&engine, vec![writes(0, 12, 1)]).await.unwrap();
         engine.drain().await.unwrap();
@@ -47,9 +52,12 @@ async fn opened_and_closed(
     let mut work = Box::pin(async move {
         let members = sizes.into_iter().enumerate();
         let members = members.map(|(index, bytes)| drive(&rt, index, bytes));
-        let pool = BufPool::new(1 << 20);
-        let engine = Engine::open(&rt, &pool, members.collect(), options, |_| {}).await?;
-        engine.close().await
+        let (engine, array) = open_store(&rt, members.collect(), options).await?;
+        engine.close().await?;
+        match array {
+            Some(array) => Ok(array.close().await?),
+            None => Ok(()),
+        }
     });
     poll_fn(|context| {
         let done = work.as_mut().poll(context).map(Some);
@@ -63,35 +71,52 @@ async fn opened_and_closed(
 
 /// The crash states of an opening and its end in `world`.
 fn cuts(world: &SimWorld, options: OpenOptions) -> Vec<Crash> {
-    let found: Rc<RefCell<Vec<Crash>>> = Rc::default();
+    let found = Rc::default();
+    watched(world, options, &found).unwrap();
+    found.take()
+}
+
+/// Opens and closes the store of `world`, and adds its crash states to `found`.
+fn watched(
+    world: &SimWorld,
+    options: OpenOptions,
+    found: &Rc<RefCell<Vec<Crash>>>,
+) -> Result<(), EngineError> {
     let seen = found.clone();
     world.on_io(move |_, crash| seen.borrow_mut().push(crash.clone()));
     let rt = Rt::new(world.driver());
     let (own, drives) = (rt.clone(), world.clone());
-    let done = rt.block_on(async move { opened_and_closed(&drives, own, options, || false).await });
-    done.unwrap().unwrap();
+    let done = rt.block_on(async move {
+        let done = opened_and_closed(&drives, own.clone(), options, || false).await;
+        // The drives end what they were given.
+        own.sleep(Nanos::from_millis(5)).await;
+        done
+    });
     rt.shut_down();
     world.clear_hook();
     found.borrow_mut().push(world.crash());
-    found.take()
+    done.unwrap()
 }
 
 /// Everything durable is there, and right.
-fn look(images: &[DiskImage], case: &str) {
+fn look(images: &[DiskImage], case: &str, scrubs: bool) {
     let case = case.to_string();
     run(images, OpenOptions::default(), async move |open: Open| {
         let engine = open.engine;
-        assert_eq!(bytes(&engine, 0, 12).await.unwrap(), CONTENT, "{case}");
-        assert_eq!(bytes(&engine, 600, 1).await.unwrap(), [4], "{case}");
-        let report = engine.scrub(Scrub::Look, |_, _| true).await.unwrap();
-        assert!(report.is_sound(), "{case}: {report:?}");
+        let first = bytes(&engine, 0, 12).await.expect(&case);
+        assert_eq!(first, CONTENT, "{case}");
+        assert_eq!(bytes(&engine, 600, 1).await.expect(&case), [4], "{case}");
+        if scrubs {
+            let report = engine.scrub(Scrub::Look, |_, _| true).await.unwrap();
+            assert!(report.is_sound(), "{case}: {report:?}");
+        }
     });
 }
 
 fn ways() -> impl Iterator<Item = (Vec<DiskImage>, OpenOptions)> {
     let homes = [HomeParams::Overwrite, SEGMENTS].into_iter();
     homes.flat_map(|home| {
-        let image = crashed(home);
+        let image = crashed(&store(home));
         [false, true].map(|write_back_on_recovery| {
             let options = OpenOptions {
                 write_back_on_recovery,
@@ -111,7 +136,7 @@ fn an_opening_or_an_end_that_is_cut_anywhere_loses_nothing() {
         for (cut, crash) in crashes.iter().enumerate().step_by(2) {
             for seed in 0..3 {
                 let images = crash.images(seed + 10 * cut as u64);
-                look(&images, &format!("cut {cut}, image {seed}"));
+                look(&images, &format!("cut {cut}, image {seed}"), true);
             }
         }
     }
@@ -153,10 +178,79 @@ fn an_opening_after_a_killed_process_that_is_cut_anywhere_loses_nothing() {
                     look(
                         &images,
                         &format!("killed at write {nth}, cut {cut}, image {seed}"),
+                        true,
                     );
                 }
             }
         }
+    }
+}
+
+/// One request of an opening or its end fails, any of them: the opening ends with an error, or goes on. The power fails then, or
+/// in the opening that follows and reads what is in the caches.
+#[test]
+fn an_opening_with_a_failed_request_loses_nothing() {
+    let homes = [
+        HomeParams::Overwrite,
+        SEGMENTS,
+        placed(Placement::Hylog),
+        placed(Placement::Wolf),
+    ];
+    let arrays = [HomeParams::Overwrite, SEGMENTS].map(array);
+    for empty in homes.map(store).iter().chain(&arrays) {
+        let image = crashed(empty);
+        let options = OpenOptions {
+            write_back_on_recovery: true,
+            ..OpenOptions::default()
+        };
+        let (mut refused, mut survived) = (0, 0);
+        // An array takes more requests for each opening, and for longer.
+        let stride = if image.len() == 2 { 1 } else { 7 };
+        for nth in (0..).step_by(stride) {
+            let world = SimWorld::new(SimOptions::default(), image.clone());
+            let found: Rc<RefCell<Vec<Crash>>> = Rc::default();
+            let failed = Rc::new(Cell::new(None));
+            let (seen, at, mut requests) = (found.clone(), failed.clone(), 0);
+            world.set_fault(move |request| {
+                requests += 1;
+                let fails = requests == nth + 1;
+                fails.then(|| {
+                    at.set(Some((seen.borrow().len(), request.op)));
+                    IoError::EIO
+                })
+            });
+            let ended = watched(&world, options.clone(), &found);
+            world.clear_fault();
+            let Some((from, op)) = failed.get() else {
+                break;
+            };
+            *if ended.is_ok() {
+                &mut survived
+            } else {
+                &mut refused
+            } += 1;
+            let crashes = found.take();
+            let last = crashes.len() - 1;
+            let behind = (from..last).step_by(9 * stride).chain([last]);
+            let mut cases: Vec<_> = behind.map(|cut| (cut, crashes[cut].clone())).collect();
+            // The next opening reads the medium if a flush has failed (docs/faults.md), else what is in the caches.
+            let next = match op {
+                Op::Flush => SimWorld::new(SimOptions::default(), crashes[last].images(nth)),
+                _ => world,
+            };
+            let next = cuts(&next, options.clone());
+            cases.extend(next.into_iter().enumerate().step_by(23 * stride));
+            for (index, (cut, crash)) in cases.iter().enumerate() {
+                for seed in 0..2 {
+                    let case = format!("{op:?} {nth} fails: {ended:?}; cut {cut}, image {seed}");
+                    let draw = seed + 2 * (index as u64 + nth);
+                    // A scrub of an array compares all its stripes, and takes long.
+                    let scrubs = image.len() == 2 || draw.is_multiple_of(64);
+                    look(&crash.images(draw), &case, scrubs);
+                }
+            }
+        }
+        assert!(refused > 5 && survived > 20, "{refused} and {survived}");
     }
 }
 
