@@ -196,8 +196,8 @@ fn an_opening_with_a_failed_request_loses_nothing() {
         placed(Placement::Hylog),
         placed(Placement::Wolf),
     ];
-    let arrays = [HomeParams::Overwrite, SEGMENTS].map(array);
-    for empty in homes.map(store).iter().chain(&arrays) {
+    let of_array = [array(HomeParams::Overwrite)];
+    for empty in homes.map(store).iter().chain(&of_array) {
         let image = crashed(empty);
         let options = OpenOptions {
             write_back_on_recovery: true,
