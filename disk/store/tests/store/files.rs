@@ -291,6 +291,37 @@ fn the_end_of_a_session_aborts_and_unlocks() {
     );
 }
 
+/// A unit is refused its first file while 1024 others use files, and has it when one of those has ended.
+#[test]
+fn a_unit_that_is_refused_at_the_limit_goes_on() {
+    let place = Place::new();
+    let store = place.open();
+    let sessions: Vec<_> = (0..4).map(|_| store.files().unwrap()).collect();
+    let late = store.files().unwrap();
+    let file = late.open("f", CREATE).unwrap();
+    let mut open = Vec::new();
+    for session in &sessions {
+        let file = session.open("f", Open::default()).unwrap();
+        for _ in 0..256 {
+            let unit = session.begin().unwrap();
+            session.size(file, Some(unit)).unwrap();
+            open.push((session, unit));
+        }
+    }
+    let unit = late.begin().unwrap();
+    for _ in 0..2 {
+        let refused = late.size(file, Some(unit)).unwrap_err();
+        assert_eq!(refused.text, "there are 1024 open units; end some");
+    }
+    let (session, ended) = open.remove(0);
+    session.abort(ended);
+    late.write(file, Some(unit), 0, b"late").unwrap();
+    late.end(unit, false).unwrap();
+    assert_eq!(content(&late, file, None), b"late");
+    drop(sessions);
+    store.close().unwrap();
+}
+
 #[test]
 fn a_kept_write_that_fails_fails_the_end_of_its_unit() {
     let place = Place::new();

@@ -21,6 +21,8 @@
 mod abi;
 mod control;
 mod execute;
+#[cfg(test)]
+mod execute_test;
 mod label;
 mod queue;
 mod queues;

@@ -14,8 +14,9 @@ use tonearm_format::{Placement, Roles};
 use tonearm_nbd::proto::*;
 use tonearm_nbd::transmission::testing::{Streams, TestClient, client_of};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
+use tonearm_rt::IoError;
 use tonearm_rt::{DeviceId, Op, Rt};
-use tonearm_world::{DiskImage, SimOptions, SimWorld};
+use tonearm_world::{DiskImage, Fault, FaultKind, Place, SimOptions, SimWorld};
 
 const SIZE: u64 = 16 << 20;
 
@@ -375,4 +376,83 @@ fn writes_to_a_full_store_are_answered_with_enospc() {
         });
         store.rt.shut_down();
     }
+}
+
+/// The volume becomes read-only when a write has been admitted and its payload is under way.
+#[test]
+fn changes_of_a_read_only_volume_are_answered_with_eperm() {
+    let store = Store::created();
+    let rt = store.rt.clone();
+    store.serve(|disk, _, mut one, _other| async move {
+        let late = one.request(CMD_WRITE, 0, 0, 4096);
+        assert!(one.send(&late.encode()).await);
+        rt.sleep(Nanos::from_millis(1)).await;
+        disk.set_read_only("main", true).await.expect("changed");
+        assert!(one.send(&pattern(1, 4096)).await);
+        let answer = one.answers().await.expect("answered").remove(0);
+        assert_eq!(answer.error, Some(NbdErrno::Perm), "{}", answer.message);
+        for (command, data) in [
+            (CMD_WRITE, pattern(2, 4096)),
+            (CMD_TRIM, Vec::new()),
+            (CMD_WRITE_ZEROES, Vec::new()),
+        ] {
+            let request = one.request(command, 0, 0, 4096);
+            let answer = one.call(request, &data).await.expect("answered");
+            assert_eq!(answer.error, Some(NbdErrno::Perm), "{}", answer.message);
+        }
+        let found = call(&mut one, CMD_READ, 0, 4096, &[]).await;
+        assert!(found == [0; 4096], "no change has had an effect");
+        disk.set_read_only("main", false).await.expect("changed");
+        call(&mut one, CMD_WRITE, 0, 4096, &pattern(3, 4096)).await;
+    });
+    store.rt.shut_down();
+}
+
+#[test]
+fn damage_and_a_failed_log_are_answered_with_eio() {
+    let store = Store::created();
+    let world = store.world.clone();
+    store.serve(|disk, _, mut one, _other| async move {
+        let content = pattern(1, 8192);
+        call(&mut one, CMD_WRITE, 0, 8192, &content).await;
+        disk.engine().drain().await.expect("there is room");
+        let image = world.images().remove(0);
+        let at_home = image.used_pages().into_iter().find(|page| {
+            let mut bytes = [0; 4096];
+            image.read(*page, &mut bytes);
+            bytes == content[..4096]
+        });
+        world.strike(Fault {
+            drive: 0,
+            after: 0,
+            kind: FaultKind::BitRot,
+            place: Place::At(at_home.expect("the block is at home")),
+            span: Nanos(0),
+            times: 1,
+        });
+        let request = one.request(CMD_READ, 0, 0, 8192);
+        let answer = one.call(request, &[]).await.expect("answered");
+        assert_eq!(answer.error, Some(NbdErrno::Io), "{}", answer.message);
+        assert!(call(&mut one, CMD_READ, 4096, 4096, &[]).await == content[4096..]);
+        world.set_fault(|request| (request.op != Op::Read).then_some(IoError::EIO));
+        for cleared in [false, true] {
+            for (command, data) in [
+                (CMD_WRITE, content.clone()),
+                (CMD_TRIM, Vec::new()),
+                (CMD_WRITE_ZEROES, Vec::new()),
+                (CMD_FLUSH, Vec::new()),
+            ] {
+                let (flags, bytes) = match command {
+                    CMD_FLUSH => (0, 0),
+                    _ => (CMD_FLAG_FUA, 8192),
+                };
+                let request = one.request(command, flags, 0, bytes);
+                let answer = one.call(request, &data).await.expect("answered");
+                let case = format!("{command}, {cleared}: {}", answer.message);
+                assert_eq!(answer.error, Some(NbdErrno::Io), "{case}");
+            }
+            world.clear_fault();
+        }
+    });
+    store.rt.shut_down();
 }
