@@ -192,7 +192,6 @@ fn archive(seed: u64) {
 
 #[test]
 fn hostile_objects_cost_no_state_that_is_kept() {
-    let count = std::env::var("SEEDS").map_or(600, |it| it.parse().unwrap());
-    let from = std::env::var("FROM").map_or(0, |it| it.parse().unwrap());
-    (from..count).for_each(archive);
+    // With the last one, a damaged copy of a merged object pretends to stand for more than the sound one.
+    (0..600).chain([3353]).for_each(archive);
 }
