@@ -171,7 +171,7 @@ fn archive(seed: u64) {
         attack(&mut chance, rig);
         *note.borrow_mut() = states(rig, sample());
     };
-    let is_running = seed % 3 == 0;
+    let is_running = seed.is_multiple_of(3);
     match is_running {
         true => rig.after(1000 * (seed / 3 % AFTER), move |rig| act(rig)),
         false => act(&rig),
