@@ -273,6 +273,7 @@ impl<'a> Archiver<'a> {
     fn look_at_clock(&mut self) {
         let (now, unix_ms) = (self.source.now(), self.source.unix_ms());
         if let Some(by_ms) = self.ages.jump(now, unix_ms) {
+            self.info.clock_jumps += 1;
             let way = if by_ms > 0 { "ahead" } else { "back" };
             self.info.clock = Some(format!(
                 "the clock of the machine was set {way} by {} s; ages of objects do not follow it, but the times of states do",
@@ -649,6 +650,9 @@ fn hex(uuid: &Uuid) -> String {
 #[cfg(test)]
 #[path = "archiver/archiver_test.rs"]
 mod archiver_test;
+#[cfg(test)]
+#[path = "archiver/hostile_test.rs"]
+mod hostile_test;
 #[cfg(test)]
 #[path = "archiver/rig_test.rs"]
 mod rig_test;

@@ -220,8 +220,8 @@ impl Catalog {
         marks.map(|mark| mark.last).collect()
     }
 
-    /// The objects for which a merged one stands.
-    pub(crate) fn replaced(&self) -> Vec<ArchiveHeader> {
+    /// The objects for which a merged one stands that `is_used`.
+    pub(crate) fn replaced(&self, is_used: impl Fn(&ArchiveHeader) -> bool) -> Vec<ArchiveHeader> {
         let mut objects = self.objects.clone();
         objects.sort_unstable_by_key(|object| {
             let (first, last) = object.numbers();
@@ -230,7 +230,7 @@ impl Catalog {
         let mut reach = 0;
         objects.retain(|object| {
             let is_within = object.has_commits() && object.number <= reach;
-            if object.kind == ArchiveKind::Merged {
+            if object.kind == ArchiveKind::Merged && is_used(object) {
                 reach = reach.max(object.number);
             }
             is_within

@@ -320,7 +320,7 @@ pub fn read_all(bucket: &MemoryBucket) -> Option<Lsn> {
     let (faults, count) = (catalog.faults(), bucket.objects.borrow().len());
     assert!(catalog.missing.len() <= count && faults.len() <= 3 * count + 1);
     let _ = now(catalog.objects(bucket));
-    let (_, _) = (catalog.replaced(), catalog.marked());
+    let (_, _) = (catalog.replaced(|_| true), catalog.marked());
     let mut targets = vec![Target::Latest, Target::Mark(MARK.0.into())];
     let numbers = [0, FIRST, 15, LAST, 1 << 60, u64::MAX];
     targets.extend(numbers.map(|lsn| Target::Lsn(Lsn(lsn))));

@@ -72,6 +72,8 @@ pub struct ArchiveInfo {
     pub notes: Box<ArchiveNotes>,
     /// How the clock of the machine was set last, if it was.
     pub clock: Option<String>,
+    /// Times that it was set since the start.
+    pub clock_jumps: u64,
 }
 
 /// What of an archive is not as it should be, while commits are archived.

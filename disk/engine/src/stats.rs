@@ -175,6 +175,8 @@ store_stats! {
     archive_lag_commits: gauge archive_lag_commits = archive.lag_commits;
     /// Times that commits were lost for the archive.
     archive_gaps: counter archive_gaps = archive.gaps;
+    /// Times that the clock of the machine was set while the archive ran.
+    archive_clock_jumps: counter archive_clock_jumps = archive.clock_jumps;
     /// Objects put into the archive.
     archive_objects: counter archive_objects = archive.objects;
     /// Bytes put into the archive.

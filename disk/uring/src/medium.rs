@@ -55,7 +55,12 @@ impl Medium {
             clippy::useless_conversion,
             reason = "the width of the field depends on the target"
         )]
-        match i64::from(found.f_type) {
+        let number = i64::from(found.f_type);
+        Self::of_type(number)
+    }
+
+    fn of_type(number: i64) -> Self {
+        match number {
             TMPFS | RAMFS => Self::Memory,
             BTRFS => Self::CopyOnWrite("btrfs"),
             BCACHEFS => Self::CopyOnWrite("bcachefs"),

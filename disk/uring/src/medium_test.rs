@@ -38,3 +38,19 @@ fn names_below_dev_are_devices_also_through_links() {
     assert_ne!(Medium::of(&dir.path().join("file")), Medium::Devices);
     assert_ne!(Medium::of(Path::new("/dev/shm/file")), Medium::Devices);
 }
+
+#[test]
+fn file_systems_are_known_by_their_numbers() {
+    for (number, medium) in [
+        (0x0102_1994, Medium::Memory),
+        (0x8584_58f6, Medium::Memory),
+        (0x9123_683e, Medium::CopyOnWrite("btrfs")),
+        (0xca45_1a4e, Medium::CopyOnWrite("bcachefs")),
+        (0x2fc1_2fc1, Medium::CopyOnWrite("ZFS")),
+        // ext4 and XFS.
+        (0xef53, Medium::Plain),
+        (0x5846_5342, Medium::Plain),
+    ] {
+        assert_eq!(Medium::of_type(number), medium, "{number:x}");
+    }
+}

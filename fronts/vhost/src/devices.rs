@@ -219,7 +219,7 @@ impl Devices {
         let id = RingId(self.0.next.get());
         self.0.next.set(id.0 + 1);
         self.0.rings.borrow_mut().insert(id, ring.clone());
-        rt.spawn_contained(&ring.contained, ring.clone().run(plan.left));
+        ring.begin(plan.left);
         Ok(id)
     }
 }

@@ -73,8 +73,13 @@ impl Ring {
         })
     }
 
-    /// Runs until [`Ring::stop`]. `left` are the requests that another process has left.
-    pub async fn run(self: Rc<Self>, left: Vec<u16>) {
+    /// Takes requests from now on, until [`Ring::stop`]. `left` are those that another process has left.
+    pub fn begin(self: &Rc<Self>, left: Vec<u16>) {
+        let runs = self.clone().run(left);
+        self.rt.spawn_contained(&self.contained, runs);
+    }
+
+    async fn run(self: Rc<Self>, left: Vec<u16>) {
         // Another process may have died behind a used request and before it told the guest.
         self.call.iter().for_each(EventSender::notify);
         for head in left {

@@ -5,6 +5,7 @@ use crate::execute::Executor;
 use crate::ring::Ring;
 use rustix::event::EventfdFlags;
 use std::cell::{Cell, RefCell};
+use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
@@ -107,7 +108,7 @@ struct Machine {
     pool: BufPool,
     memory: GuestMemoryMmap,
     made: Cell<u16>,
-    _monitor: UnixStream,
+    monitor: UnixStream,
 }
 
 impl Machine {
@@ -163,7 +164,7 @@ impl Machine {
             changed: Notify::new(&rt),
             call_is_due: Cell::new(false),
         });
-        rt.spawn_detached(ring.clone().run(Vec::new()));
+        ring.begin(Vec::new());
         Self {
             world,
             rt,
@@ -174,7 +175,7 @@ impl Machine {
             pool,
             memory,
             made: Cell::new(0),
-            _monitor: monitor,
+            monitor,
         }
     }
 
@@ -229,12 +230,15 @@ impl Machine {
 
     /// Tells the ring, and runs until `is_done` holds.
     fn run_until(&self, is_done: impl Fn(&Ring, u16) -> bool + 'static) {
-        let (rt, ring, kicks) = (self.rt.clone(), self.ring.clone(), self.kicks);
-        let (pool, memory) = (self.pool.clone(), self.memory.clone());
+        let kick = Data::whole(self.pool.copy_of(&[1; 8]));
+        let sent = self.rt.stream(self.kicks, Op::Send, kick);
+        self.rt.block_on(async move { sent.await.0.unwrap() });
+        self.wait_until(is_done);
+    }
+
+    fn wait_until(&self, is_done: impl Fn(&Ring, u16) -> bool + 'static) {
+        let (rt, ring, memory) = (self.rt.clone(), self.ring.clone(), self.memory.clone());
         self.rt.block_on(async move {
-            let kick = Data::whole(pool.copy_of(&[1; 8]));
-            let (sent, _) = rt.stream(kicks, Op::Send, kick).await;
-            sent.unwrap();
             while !is_done(&ring, used(&memory)) {
                 rt.sleep(Nanos::from_micros(1)).await;
             }
@@ -462,4 +466,32 @@ fn a_guest_is_told_when_its_ring_begins_and_when_a_request_is_used() {
     assert_eq!(machine.request(WRITE, 0, &[1; BLOCK]), 0);
     assert_eq!(machine.interrupts(), 1);
     machine.end();
+}
+
+/// The ring finds its queue in use, which is a fault of its own: when it takes a request, or when it answers one.
+#[test]
+fn panic_of_a_ring_ends_its_connection_alone() {
+    for answers in [false, true] {
+        let machine = with_ones(false);
+        let (reports, stays) = (Rc::new(Cell::new(0)), machine.made.get());
+        let count = reports.clone();
+        let report = move |_: &str| count.set(count.get() + 1);
+        machine.rt.report_panics(report);
+        machine.submit(WRITE, 0, &[7; BLOCK]);
+        if answers {
+            machine.run_until(|ring, _| ring.under_way.get() > 0);
+        }
+        let queue = machine.ring.queue.borrow_mut();
+        match answers {
+            true => machine.wait_until(|ring, _| ring.is_lost.get()),
+            false => machine.run_until(|ring, _| ring.is_lost.get()),
+        }
+        drop(queue);
+        assert_eq!((reports.get(), used(&machine.memory)), (1, stays));
+        // The monitor sees the end, and stops the ring.
+        assert_eq!((&machine.monitor).read(&mut [0; 8]).unwrap(), 0);
+        assert_eq!(machine.stop().0, stays);
+        assert_eq!(machine.blocks(2), [[1, 7][usize::from(answers)], 1]);
+        machine.end();
+    }
 }

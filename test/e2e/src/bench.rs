@@ -2,8 +2,10 @@
 
 use crate::server::Server;
 use crate::tool::{Ran, tool};
+use std::io::{Read, Write};
 use std::ops::Deref;
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -110,6 +112,18 @@ impl Bench {
     #[track_caller]
     pub fn serve_store(&self) -> Server {
         self.serve(&["s.tn", "--socket", "s.sock"])
+    }
+
+    /// The answer of the server whose metrics are at this Unix socket.
+    #[track_caller]
+    pub fn metrics(&self, socket: &str) -> String {
+        let mut stream = UnixStream::connect(self.path(socket)).expect("connected");
+        let get = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        stream.write_all(get).expect("sent");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("text");
+        assert!(text.starts_with("HTTP/1.0 200"), "{text}");
+        text
     }
 
     /// Content of a file.

@@ -112,10 +112,19 @@ impl Loop {
             device: out.trim().to_string(),
         }
     }
+
+    /// Lets all later writes fail, also those of a process that has the device open. Reads go on.
+    pub fn fail_writes(&self, bench: &Bench) {
+        bench.tool("blockdev", &["--setro", &self.device]);
+    }
 }
 
 impl Drop for Loop {
     fn drop(&mut self) {
+        // The next user of this number would find it so.
+        let _ = tool(Path::new("/"), "blockdev")
+            .args(["--setrw", &self.device])
+            .status();
         let _ = tool(Path::new("/"), "losetup")
             .args(["-d", &self.device])
             .status();

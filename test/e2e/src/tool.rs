@@ -32,6 +32,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("mkfs.xfs", "xfsprogs"),
     ("xfs_repair", "xfsprogs"),
     ("losetup", "mount"),
+    ("blockdev", "util-linux"),
     ("mount", "mount"),
     ("umount", "mount"),
     ("fusermount3", "fuse3"),

@@ -57,6 +57,25 @@ fn wrong_clock_and_restarts_delete_and_merge_nothing_young() {
 }
 
 #[test]
+fn jumps_of_the_clock_are_reported_and_counted() {
+    let rig = Rig::new();
+    rig.after(3000, |rig| rig.ahead_ms.set(DAY_MS));
+    rig.after(6000, |rig| rig.ahead_ms.set(0));
+    rig.run(10).unwrap();
+    let ahead = |info: &ArchiveInfo| {
+        info.clock_jumps == 1
+            && info
+                .clock
+                .as_ref()
+                .is_some_and(|it| it.contains("ahead by 86400 s"))
+    };
+    assert!(rig.has_reported(ahead));
+    let info = rig.info();
+    assert_eq!(info.clock_jumps, 2);
+    assert!(info.clock.unwrap().contains("set back by 86400 s"));
+}
+
+#[test]
 fn what_is_old_is_deleted_and_merged_after_restarts() {
     let (rig, keep) = (Rig::new(), keeping(100_000, 0));
     for _ in 0..4 {

@@ -1,7 +1,7 @@
 //! Old ranges are merged, so that an archive of many days has few objects.
 //!
 //! A merged object is put, and what it stands for is deleted once a list shows it. A crash between the two leaves both, and
-//! the next archiver deletes. To delete is safe at any time and for any writer, because the merged object is there and gives
+//! the next archiver deletes, once it has read the merged object: somebody else may have put it. To delete is safe at any time and for any writer, because the merged object is there and gives
 //! the same state. That a writer whose place is taken does not do it any more keeps states that the new one may want.
 //!
 //! One step is one request to the bucket, or one object that is read: the archiver makes them in the time in which it would
@@ -37,6 +37,10 @@ pub(super) struct Merging {
     unlisted: Vec<ArchiveHeader>,
     /// Level and first number of objects that are too large to be merged with the next one.
     single: BTreeSet<(u8, u64)>,
+    /// The numbers of merged objects that this archiver has put or read.
+    sound: BTreeSet<(u64, u64)>,
+    /// Those of merged objects that cannot be read. Nothing is deleted for them.
+    unsound: BTreeSet<(u64, u64)>,
     /// First numbers of objects that are damaged.
     unreadable: BTreeSet<u64>,
     /// What is damaged of them, and of what was to stand for them.
@@ -57,6 +61,8 @@ enum Job {
         taken: usize,
         merge: Merge,
     },
+    /// A merged object of another archiver is read.
+    Check(ArchiveHeader),
     /// Objects for which others stand are deleted, the last one first.
     Delete(Vec<ArchiveHeader>),
 }
@@ -73,6 +79,22 @@ impl Merging {
     pub(super) fn forget(&mut self) {
         (self.catalog, self.job) = (None, None);
         self.unlisted.clear();
+    }
+
+    /// A merged object because of which one of `replaced` would be deleted, and that nobody has read.
+    fn unread(&self, catalog: &Catalog, replaced: &[ArchiveHeader]) -> Option<ArchiveHeader> {
+        let stands = |object: &&ArchiveHeader| {
+            let ((first, last), own) = (object.numbers(), object.numbers());
+            let is_within = |it: &ArchiveHeader| {
+                let (from, to) = it.numbers();
+                from >= first && to <= last && (from, to) != own
+            };
+            object.kind == ArchiveKind::Merged
+                && !self.sound.contains(&own)
+                && !self.unsound.contains(&own)
+                && replaced.iter().any(is_within)
+        };
+        catalog.objects.iter().find(stands).copied()
     }
 
     /// Merged objects that were put and have not been listed yet.
@@ -132,6 +154,7 @@ impl Archiver<'_> {
                 taken,
                 merge,
             }) => self.read_range(group, taken, merge).await?,
+            Some(Job::Check(object)) => self.check(&object).await?,
             Some(Job::Delete(objects)) => self.delete(objects).await?,
             None => return self.find_work().await,
         }
@@ -165,9 +188,12 @@ impl Archiver<'_> {
         let Some(known) = self.merging.catalog.take() else {
             return Ok(false);
         };
-        let mut replaced = known.replaced();
+        let unsound = &self.merging.unsound;
+        let mut replaced = known.replaced(|merged| !unsound.contains(&merged.numbers()));
         let catalog = Catalog::of(known.url, known.objects, known.marks);
-        if replaced.is_empty() {
+        if let Some(object) = self.merging.unread(&catalog, &replaced) {
+            self.merging.job = Some(Job::Check(object));
+        } else if replaced.is_empty() {
             let limits = groups::Limits {
                 levels: &self.options.levels,
                 keep_ms: self.options.keep_every_commit_ms,
@@ -263,7 +289,9 @@ impl Archiver<'_> {
         let (header, object) = Packer::of(payload).seal(self.bucket.keys(), header);
         let name = object_name(&header);
         match self.put(&name, &object).await? {
-            Placed::Own => {}
+            Placed::Own => {
+                self.merging.sound.insert(header.numbers());
+            }
             // A writer before this one has put it meanwhile. It has the same states.
             Placed::Other(Ok(found)) if stands_for(&found, &header) => {
                 self.merging.forget();
@@ -281,6 +309,27 @@ impl Archiver<'_> {
         }
         self.info.merged += taken as u64;
         self.merging.unlisted.push(header);
+        Ok(())
+    }
+
+    /// Reads a merged object of another archiver.
+    async fn check(&mut self, header: &ArchiveHeader) -> Result<(), ArchiveError> {
+        let object = PlannedObject::of_chain(header, Lsn(header.last));
+        let payload = self.ask(async |bucket| object.fetch(bucket).await);
+        let is_sound = match payload.await {
+            Ok(payload) => Merge::new(self.shape.block_size).add(&payload).is_ok(),
+            Err(ArchiveError::Object { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        if is_sound {
+            self.merging.sound.insert(header.numbers());
+        } else {
+            self.merging.unsound.insert(header.numbers());
+            let name = object_name(header);
+            self.merging.damage = Some(format!(
+                "object {name} cannot be read, so what it stands for is not deleted"
+            ));
+        }
         Ok(())
     }
 

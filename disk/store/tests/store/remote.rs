@@ -2,21 +2,27 @@
 
 use crate::Place;
 use crate::files::{self, CREATE};
+use std::cell::RefCell;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::rc::Rc;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
-use tonearm_base::Nanos;
-use tonearm_rt::{Data, Op};
+use tonearm_base::{BufPool, Nanos};
+use tonearm_rt::{Completion, Data, DeviceId, Driver, Op, Request, Rt};
 use tonearm_store::FileSystem;
 use tonearm_store::files::{Files, FilesErrorKind, Level, Open};
 use tonearm_store::remote::{FileServer, FileServerLimits, RemoteFiles};
 use tonearm_store::{
     ArchiveState, Executor, Members, Store, StoreOptions, files_socket, open_disk, open_files,
 };
+
+use tonearm_uring::UringDriver;
 
 /// A server as `tonearm serve` has it: an acceptor, and the engine's thread.
 struct Server {
@@ -31,9 +37,28 @@ impl Server {
     }
 
     fn with(place: Place, limits: FileServerLimits) -> Self {
+        Self::with_faults(place, limits, &Arc::default())
+    }
+
+    /// The session whose number is `panics` has a fault of its own when it receives next. They count from 1.
+    fn with_faults(place: Place, limits: FileServerLimits, panics: &Arc<AtomicU32>) -> Self {
         let (path, (ready, is_ready)) = (place.path.clone(), channel());
+        let panics = panics.clone();
         let engine = std::thread::spawn(move || {
-            let executor = Executor::new().unwrap();
+            let driver = UringDriver::new().unwrap();
+            let handle = driver.handle();
+            let sessions = Rc::new(RefCell::new(Vec::new()));
+            let driver = Faulty {
+                driver,
+                panics,
+                sessions: sessions.clone(),
+            };
+            let executor = Executor {
+                rt: Rt::new(Box::new(driver)),
+                handle,
+                pool: BufPool::new(64 << 20),
+                loads: Default::default(),
+            };
             let disk = open_disk(
                 &executor,
                 &path,
@@ -72,10 +97,14 @@ impl Server {
                 let arrived = |arrivals: &Receiver<_>| arrivals.try_recv().ok();
                 loop {
                     match arrived(&arrivals) {
-                        Some(Some(stream)) => server.accept(handle.add_stream(stream)),
+                        Some(Some(stream)) => {
+                            let stream = handle.add_stream(stream);
+                            sessions.borrow_mut().push(stream);
+                            server.accept(stream);
+                        }
                         Some(None) => break,
                         None => {
-                            let buf = tonearm_base::BufPool::new(0).alloc(8);
+                            let buf = BufPool::new(0).alloc(8);
                             rt.stream(bell, Op::Recv, Data::whole(buf))
                                 .done()
                                 .await
@@ -115,6 +144,33 @@ impl Server {
     }
 }
 
+/// A driver with which a session panics.
+struct Faulty {
+    driver: UringDriver,
+    panics: Arc<AtomicU32>,
+    sessions: Rc<RefCell<Vec<DeviceId>>>,
+}
+
+impl Driver for Faulty {
+    fn now(&self) -> Nanos {
+        self.driver.now()
+    }
+
+    fn submit(&mut self, token: u64, request: Request) {
+        let (device, op, number) = (request.device, request.op, self.panics.load(Relaxed));
+        // What has begun ends, with an error.
+        self.driver.submit(token, request);
+        if op == Op::Recv && number > 0 {
+            let faulty = self.sessions.borrow().get(number as usize - 1) == Some(&device);
+            assert!(!faulty, "a fault of the session");
+        }
+    }
+
+    fn wait(&mut self, deadline: Option<Nanos>, completions: &mut Vec<Completion>) {
+        self.driver.wait(deadline, completions);
+    }
+}
+
 /// Tries until `ready`: the server learns of the end of a client a little later.
 fn eventually(mut ready: impl FnMut() -> bool) {
     let started = Instant::now();
@@ -122,6 +178,26 @@ fn eventually(mut ready: impl FnMut() -> bool) {
         assert!(started.elapsed() < Duration::from_secs(10));
         std::thread::sleep(Duration::from_millis(1));
     }
+}
+
+#[test]
+fn panic_of_a_session_ends_it_alone() {
+    let panics = Arc::default();
+    let mut server = Server::with_faults(Place::new(), FileServerLimits::default(), &panics);
+    let (lost, other) = (server.connect(), server.connect());
+    let [file, same] = [&lost, &other].map(|files| files.open("f", CREATE).unwrap());
+    let locks = |files: &RemoteFiles, file| {
+        let levels = [Level::Shared, Level::Reserved, Level::Exclusive];
+        levels.iter().all(|level| files.lock(file, *level).unwrap())
+    };
+    assert!(locks(&lost, file));
+    let unit = lost.begin().unwrap();
+    lost.write(file, Some(unit), 0, b"never").unwrap();
+    panics.store(1, Relaxed);
+    eventually(|| lost.size(file, None).is_err());
+    eventually(|| locks(&other, same));
+    assert_eq!(other.size(same, None).unwrap(), 0);
+    server.end();
 }
 
 /// Neither the end of the server nor that of a client waits for a bucket that is away.

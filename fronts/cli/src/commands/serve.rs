@@ -17,7 +17,7 @@ use crate::serve::mount::{self, MountPlan, Mountpoint};
 use crate::serve::service::{self, ServiceManager};
 use crate::serve::socket_file::SocketFile;
 use crate::serve::vhost::VhostUser;
-use crate::serve::{control_socket, swaps, uri};
+use crate::serve::{control_socket, socket_file, swaps, uri};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -355,6 +355,7 @@ impl Running {
         events: Sender<Event>,
     ) -> anyhow::Result<Self> {
         let control = control_socket::start(&plan.control, mailbox.clone())?;
+        socket_file::watch(&control);
         let sessions = mailbox.clone();
         let files = SocketFile::listen(&plan.files, "files", move |stream| {
             sessions.send(Message::Files(stream.into()));

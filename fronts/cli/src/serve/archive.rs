@@ -12,7 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel}
 use tonearm_archive::{ArchiverOptions, Bucket, EngineSource, MarkRequest};
 use tonearm_base::{Lsn, Nanos};
 use tonearm_bucket::{RealBucket, Writer};
-use tonearm_engine::{ArchiveState, Engine};
+use tonearm_engine::{ArchiveInfo, ArchiveState, Engine};
 use tonearm_rt::{Data, DeviceId, Op};
 use tonearm_store::{
     ARCHIVE_GRACE, ArchiveEnd, ArchiveThread, Call, Executor, archive_unfinished, begin_archive,
@@ -202,38 +202,62 @@ impl Archives {
     }
 }
 
-/// Reports each change between an archive that goes on and one that waits, and once that it cannot make a base, until it has ended.
+/// Reports changes of the archive until it has ended.
 async fn report_states(engine: Engine) {
-    let (mut is_waiting, mut lacks_base) = (false, false);
+    let mut reported = Reported::default();
     loop {
         let told = engine.archive_told();
         let Some(info) = engine.archive() else { return };
+        reported.lines(&info).into_iter().for_each(report::note);
+        if info.state == ArchiveState::Ended {
+            return;
+        }
+        told.await;
+    }
+}
+
+/// What was reported of an archive.
+#[derive(Default)]
+struct Reported {
+    is_waiting: bool,
+    lacks_base: bool,
+    clock_jumps: u64,
+}
+
+impl Reported {
+    /// The lines for what has changed: the archive waits or goes on, it cannot make a base, the clock was set.
+    fn lines(&mut self, info: &ArchiveInfo) -> Vec<String> {
+        let mut lines = Vec::new();
         if let Some(why) = &info.notes.unbased
-            && !lacks_base
+            && !self.lacks_base
         {
-            report::note(format_args!(
+            lines.push(format!(
                 "the archive at {} cannot make a new base: {why}",
                 info.url
             ));
         }
-        lacks_base = info.notes.unbased.is_some();
+        self.lacks_base = info.notes.unbased.is_some();
+        if info.clock_jumps > self.clock_jumps {
+            let clock = info.clock.as_deref().unwrap_or_default();
+            lines.push(format!("the archive at {}: {clock}", info.url));
+        }
+        self.clock_jumps = info.clock_jumps;
         match info.state {
-            ArchiveState::Waiting if !is_waiting => {
-                let why = info.why.unwrap_or_default();
-                report::note(format_args!(
+            ArchiveState::Waiting if !self.is_waiting => {
+                let why = info.why.as_deref().unwrap_or_default();
+                lines.push(format!(
                     "the archive at {} waits, and tries again until it can go on: {why}",
                     info.url
                 ));
-                is_waiting = true;
+                self.is_waiting = true;
             }
-            ArchiveState::Running if is_waiting => {
-                report::note(format_args!("the archive at {} goes on", info.url));
-                is_waiting = false;
+            ArchiveState::Running if self.is_waiting => {
+                lines.push(format!("the archive at {} goes on", info.url));
+                self.is_waiting = false;
             }
-            ArchiveState::Ended => return,
             _ => {}
         }
-        told.await;
+        lines
     }
 }
 
@@ -284,3 +308,7 @@ async fn make_calls(
     source.end();
     let (_closed, _) = rt.stream(bell, Op::Close, Data::None).await;
 }
+
+#[cfg(test)]
+#[path = "archive_test.rs"]
+mod archive_test;

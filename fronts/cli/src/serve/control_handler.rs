@@ -1,7 +1,7 @@
 //! Answers requests of the control socket, on the engine thread.
 
 use super::archive::{ArchivePlan, Archives};
-use super::engine_thread::{PANICKED, Setup};
+use super::engine_thread::Setup;
 use super::mailbox::Replies;
 use super::watch;
 use crate::control::{
@@ -25,7 +25,7 @@ use tonearm_engine::ArchiveState;
 use tonearm_fuse::FuseServer;
 use tonearm_nbd::transmission::Connections;
 use tonearm_nbd::{Catalog, Export, Exports};
-use tonearm_rt::{Data, Notify, Op, Rt};
+use tonearm_rt::{Contained, Data, Notify, Op, Rt};
 use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, new_uuid};
 use tonearm_terminal::report;
@@ -35,6 +35,19 @@ use tonearm_vhost::Devices;
 /// Commands that copy a volume, in words.
 fn copies_text(count: usize) -> Option<String> {
     (count > 0).then(|| "`tonearm volume put` or `get`".to_owned())
+}
+
+/// The answer to a request that has ended without one.
+const PANICKED: &str =
+    "the request has met a fault of the server, which goes on; its output says where";
+
+/// Starts the `answer` to a request. When it panics outside of the engine, that is the last event of `replies`.
+pub fn spawn(rt: &Rt, replies: Replies, answer: impl Future<Output = ()> + 'static) {
+    let contained = Contained::new("a request by the control socket", move || {
+        // The client may have disconnected.
+        let _ = replies.send(Event::Failed(PANICKED.into()));
+    });
+    rt.spawn_contained(&contained, answer);
 }
 
 /// Shortest time between two reports of progress.

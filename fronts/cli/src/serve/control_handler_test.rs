@@ -1,7 +1,30 @@
 //! What requests wait for.
 
-use super::apart;
+use super::super::mailbox::{Mailbox, Message};
+use super::{apart, spawn};
+use crate::control::{Event, Request};
 use tonearm_store::Executor;
+
+#[test]
+fn panic_of_a_request_is_its_answer() {
+    let executor = Executor::new().unwrap();
+    let (_, bell) = executor.handle.add_event().unwrap();
+    let (mailbox, messages) = Mailbox::new(bell);
+    let mut asked = mailbox.ask(Request::Stats);
+    let Ok(Message::Ask(_, replies)) = messages.recv() else {
+        panic!("no request");
+    };
+    spawn(&executor.rt, replies, async {
+        panic!("a fault of its own")
+    });
+    let other = executor.rt.spawn(async { 7 });
+    executor.rt.run_ready();
+    assert_eq!(other.take(), Some(7));
+    let Some(Event::Failed(said)) = asked.next() else {
+        panic!("no answer");
+    };
+    assert!(said.contains("has met a fault of the server"), "{said}");
+}
 
 #[test]
 fn a_request_ends_when_the_thread_that_works_for_it_panics() {

@@ -5,12 +5,12 @@
 //! ```
 
 use super::archive::{ArchivePlan, Archives};
-use super::control_handler::{ControlHandler, Front, Services};
+use super::control_handler::{self, ControlHandler, Front, Services};
 use super::mailbox::{Mailbox, Message};
 use super::mount::Mountpoint;
 use super::watch;
 use crate::cli::Members;
-use crate::control::{self, room_text};
+use crate::control::room_text;
 use crate::opening;
 use anyhow::bail;
 use std::cell::Cell;
@@ -26,7 +26,7 @@ use tonearm_fs::{FsError, LeftOrphan};
 use tonearm_fuse::{FuseServer, Requests};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_requests::Recorder;
-use tonearm_rt::{Contained, Data, DeviceId, Op, Rt};
+use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, FileSystem, Occupant};
 use tonearm_terminal::progress::{Progress, Unit};
@@ -36,9 +36,6 @@ use tonearm_vhost::Devices;
 /// How long clients may take for their last replies at the end.
 const GRACE: Nanos = Nanos::from_secs(10);
 
-/// The answer to a request that has ended without one.
-pub(super) const PANICKED: &str =
-    "the request has met a fault of the server, which goes on; its output says where";
 /// A warning for users whose NBD clients reconnect by themselves.
 const RECONNECTING: &str = "--ack flush: what was answered and not flushed may be lost when this server is killed, \
     and a client that reconnects by itself does not know; for such clients serve with --ack write";
@@ -423,14 +420,8 @@ impl Serving {
                         self.files.accept(self.executor.handle.add_stream(socket));
                     }
                     Message::Ask(request, replies) => {
-                        let failed = replies.clone();
-                        let contained =
-                            Contained::new("a request by the control socket", move || {
-                                // The client may have disconnected.
-                                let _ = failed.send(control::Event::Failed(PANICKED.into()));
-                            });
-                        let answer = self.control.clone().answer(request, replies);
-                        rt.spawn_contained(&contained, answer);
+                        let answer = self.control.clone().answer(request, replies.clone());
+                        control_handler::spawn(rt, replies, answer);
                     }
                     Message::Vhost(ask) => self.devices.answer(ask),
                     Message::Ublk(ask) => self.queues.answer(ask),

@@ -1,18 +1,24 @@
 //! A Unix socket of this program in the file system.
 
+use super::swaps;
 use anyhow::{Context, bail};
 use std::fs::{self, Permissions};
 use std::io::{self, ErrorKind};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tonearm_terminal::report;
 use tonearm_uring::{bind_unix, connect_unix};
 
 /// Removes the socket's file when dropped, if it is still the same one.
 pub struct SocketFile {
     path: PathBuf,
     identity: (u64, u64),
+    /// The end of the server removes it.
+    ends: Arc<AtomicBool>,
 }
 
 impl SocketFile {
@@ -49,15 +55,47 @@ impl SocketFile {
             Self {
                 path: path.to_path_buf(),
                 identity,
+                ends: Arc::default(),
             },
         ))
     }
 }
 
+/// Reports, at each change of this machine's mounts, when the path leads to the socket no more, and when it does again: another
+/// file system on a directory above hides it. The thread may wait for a file system that does not answer, so it does nothing else.
+pub fn watch(socket: &SocketFile) {
+    let (identity, ends) = (socket.identity, socket.ends.clone());
+    // A relative path would lead below a mount on the working directory.
+    let Ok(path) = std::path::absolute(&socket.path) else {
+        return;
+    };
+    let mut is_hidden = false;
+    swaps::at_each_change("/proc/self/mountinfo", "mounts", move |_| {
+        let was_hidden = std::mem::replace(&mut is_hidden, !leads_to(&path, identity));
+        let path = path.display();
+        match (was_hidden, is_hidden) {
+            _ if ends.load(Ordering::Acquire) => {}
+            (false, true) => report::note(format_args!(
+                "{path} does not lead to this server any more, so commands and programs do not find it: another file system is \
+                 mounted on a directory of this path, or the socket was removed; unmount that, or start the server again. It \
+                 goes on with the files that it has open"
+            )),
+            (true, false) => report::note(format_args!("{path} leads to this server again")),
+            _ => {}
+        }
+        Ok(())
+    });
+}
+
+fn leads_to(path: &Path, identity: (u64, u64)) -> bool {
+    let found = fs::symlink_metadata(path);
+    found.is_ok_and(|file| (file.dev(), file.ino()) == identity)
+}
+
 impl Drop for SocketFile {
     fn drop(&mut self) {
-        let found = fs::symlink_metadata(&self.path);
-        if found.is_ok_and(|file| (file.dev(), file.ino()) == self.identity) {
+        self.ends.store(true, Ordering::Release);
+        if leads_to(&self.path, self.identity) {
             // No caller is left to get the error.
             let _ = fs::remove_file(&self.path);
         }

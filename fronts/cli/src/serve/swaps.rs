@@ -3,28 +3,18 @@
 
 use rustix::event::{PollFd, PollFlags, poll};
 use std::fs::File;
-use std::io::{Read, Seek};
+use std::io::{self, Read, Seek};
 use std::path::{Path, PathBuf};
 use tonearm_terminal::report;
 
 /// Reports swap space on one of `devices`, now and whenever it comes.
 pub fn watch(devices: Vec<PathBuf>) {
-    // Without the list or a thread nothing is reported.
-    let Ok(list) = File::open("/proc/swaps") else {
-        return;
-    };
-    let thread = std::thread::Builder::new().name("swaps".into());
-    let _ = thread.spawn(move || run(list, &devices));
-}
-
-fn run(mut list: File, devices: &[PathBuf]) {
     let mut known = Vec::new();
-    loop {
+    at_each_change("/proc/swaps", "swaps", move |list| {
         let mut text = String::new();
-        if list.rewind().is_err() || list.read_to_string(&mut text).is_err() {
-            return;
-        }
-        let now = swaps_on(&text, devices);
+        list.rewind()?;
+        list.read_to_string(&mut text)?;
+        let now = swaps_on(&text, &devices);
         for device in now.iter().filter(|device| !known.contains(*device)) {
             report::note(format_args!(
                 "{0} is in use as swap space: this machine can stop for ever when it runs out of memory, because the device is \
@@ -33,12 +23,30 @@ fn run(mut list: File, devices: &[PathBuf]) {
             ));
         }
         known = now;
-        // The kernel reports a change of this file as an error of the descriptor.
-        let mut changed = [PollFd::new(&list, PollFlags::PRI)];
-        if poll(&mut changed, None).is_err() {
-            return;
+        Ok(())
+    });
+}
+
+/// Calls `look` with a file of the kernel on a thread with this name, now and after each change, until it fails.
+pub(super) fn at_each_change(
+    path: &str,
+    name: &str,
+    mut look: impl FnMut(&mut File) -> io::Result<()> + Send + 'static,
+) {
+    // Without the file or a thread nothing is looked at.
+    let Ok(mut file) = File::open(path) else {
+        return;
+    };
+    let thread = std::thread::Builder::new().name(name.into());
+    let _ = thread.spawn(move || {
+        while look(&mut file).is_ok() {
+            // The kernel reports a change of this file as an error of the descriptor.
+            let mut changed = [PollFd::new(&file, PollFlags::PRI)];
+            if poll(&mut changed, None).is_err() {
+                return;
+            }
         }
-    }
+    });
 }
 
 /// Those of `devices` that a text of /proc/swaps names.

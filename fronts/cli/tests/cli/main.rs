@@ -6,6 +6,7 @@ mod common;
 mod create;
 mod files;
 mod help;
+mod modes;
 mod names;
 mod raid;
 mod relayout;

@@ -1,7 +1,5 @@
 //! Ways to reach the server and to observe it: `--run`, TLS, socket activation, metrics.
 
-use std::io::{Read, Write};
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use tonearm_tests::{Bench, MIB, contains, noise, tool, wait_until};
 
@@ -212,12 +210,7 @@ fn metrics_have_the_names_that_dashboards_ask_for() {
     }
     client.flush().expect("flushed");
     client.read(0, 8192).expect("read");
-    let mut stream = UnixStream::connect(bench.path("m.sock")).expect("connected");
-    let get = b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    stream.write_all(get).expect("sent");
-    let mut text = String::new();
-    stream.read_to_string(&mut text).expect("text");
-    assert!(text.starts_with("HTTP/1.0 200"), "{text}");
+    let text = bench.metrics("m.sock");
     for name in [
         "tonearm_commits_total 10",
         "tonearm_flush_requests_total 1",

@@ -15,6 +15,7 @@ mod crash;
 mod databases;
 mod device_names;
 mod extension;
+mod failing_drives;
 mod features;
 mod files;
 mod filesystems;

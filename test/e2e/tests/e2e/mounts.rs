@@ -618,3 +618,22 @@ fn databases_are_files_of_the_mount() {
     assert_eq!(sql(&bench, "shop/app.db", "SELECT a FROM t"), "77771");
     contains(&bench.ok(&["check", "s.tn"]), "no damage found");
 }
+
+#[test]
+fn store_that_another_mount_hides_is_reported() {
+    if let Err(why) = fuse_possible() {
+        return skipped("a mount on the folder of a store", &why);
+    }
+    let bench = Bench::new();
+    std::fs::create_dir(bench.path("in")).expect("made");
+    bench.ok(&["create", "in/s.tn", "--size", "16MiB", "--log-size", "8MiB"]);
+    let server = bench.serve(&["in/s.tn", "--socket", "s.sock"]);
+    bench.tool("mount", &["-t", "tmpfs", "none", "in"]);
+    let noticed = || server.wait_for_note("in/s.tn.ctl does not lead to this server any more");
+    let noticed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(noticed));
+    bench.tool("umount", &["in"]);
+    noticed.expect("a line");
+    server.wait_for_note("in/s.tn.ctl leads to this server again");
+    bench.ok(&["stats", "in/s.tn"]);
+    server.end_ok();
+}
