@@ -21,7 +21,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::Lsn;
-use tonearm_disk::{Changes, Disk, DiskError, TreePages};
+use tonearm_disk::{Ack, Changes, Disk, DiskError, TreePages};
 use tonearm_format::{Inode, ROOT_INO, TREE_OWNER_WORDS, Time};
 use tonearm_rt::{Permit, Rt, Semaphore};
 
@@ -677,6 +677,11 @@ impl Fs {
                 names: changed.names,
             });
         }
+    }
+
+    /// True when a change is to be durable when its caller gets the answer.
+    pub fn is_durable_at_once(&self) -> bool {
+        self.state.disk.engine().options().ack == Ack::Write
     }
 
     /// Waits until the last change of a file is durable, or with `None` every change so far. All callers share the writes and

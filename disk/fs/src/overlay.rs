@@ -48,19 +48,22 @@ impl Overlay {
         inodes.map(|key| key.ino)
     }
 
-    /// Takes the changes of an operation. Returns the bytes of memory that they add.
-    pub fn take(&mut self, edit: Edit) -> u64 {
-        let mut bytes = 0;
-        for (key, change) in edit.items {
-            let more = change.bytes();
-            let old = self.items.insert(key, change);
-            bytes += more.saturating_sub(old.map_or(0, |old| old.bytes()));
-        }
+    /// The bytes of memory that the changes of an operation add.
+    pub fn added_by(&self, edit: &Edit) -> u64 {
+        let items = edit.items.iter().map(|(key, change)| {
+            let old = self.items.get(key).map_or(0, Change::bytes);
+            change.bytes().saturating_sub(old)
+        });
+        items.sum()
+    }
+
+    /// Takes the changes of an operation.
+    pub fn take(&mut self, edit: Edit) {
+        self.items.extend(edit.items);
         for (number, more) in self.numbers.iter_mut().zip(edit.numbers) {
             *number += more;
         }
         self.next_ino = self.next_ino.max(edit.next_ino);
-        bytes
     }
 }
 

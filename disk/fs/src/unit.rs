@@ -400,7 +400,7 @@ impl Fs {
         let fs = self.committed();
         edit.inodes()
             .for_each(|ino| unit.with_file(&fs, ino, |_| ()));
-        let more = unit.overlay.borrow_mut().take(edit);
+        let more = unit.overlay.borrow().added_by(&edit);
         let memory = self.disk().shadow_bytes_max();
         let most = match self.way() {
             Way::Mount => memory / MEMORY_SHARE,
@@ -412,20 +412,21 @@ impl Fs {
             Ok(()) => step.spill_to(left).await,
             refused => refused,
         };
-        if unit.check_failed().is_ok() {
-            let now = step.memory_bytes();
-            let before = unit.memory.replace(now);
-            let memory = &mut self.units().borrow_mut().memory[way];
-            *memory = *memory - before + now;
-        }
+        let now = step.memory_bytes();
         match fits {
             Err(error) if error.kind() != ErrorKind::NoSpace => return Err(error.into()),
-            Ok(()) if unit.memory.get() <= left => {}
+            Ok(()) if now <= left => {}
+            // The unit does not take what does not fit. So what it holds until its program ends it is within the bounds.
             _ => {
                 unit.fail(FsError::UnitTooLarge);
                 return Err(FsError::UnitTooLarge);
             }
         }
+        unit.check_failed()?;
+        unit.overlay.borrow_mut().take(edit);
+        let before = unit.memory.replace(now);
+        let memory = &mut self.units().borrow_mut().memory[way];
+        *memory = *memory - before + now;
         step.complete();
         Ok(())
     }

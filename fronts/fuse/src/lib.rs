@@ -33,6 +33,8 @@ mod queue;
 mod reply;
 mod server;
 mod session;
+#[cfg(feature = "testing")]
+pub mod testing;
 mod translate;
 mod transport;
 mod units;

@@ -44,15 +44,17 @@ impl Caller {
 }
 
 /// A moment in a request.
+#[doc(hidden)]
 #[derive(Clone, Copy)]
-pub(crate) enum When {
+pub enum When {
     Now,
     At(Time),
 }
 
 /// Attributes to change.
+#[doc(hidden)]
 #[derive(Clone, Copy, Default)]
-pub(crate) struct Changes {
+pub struct Changes {
     pub mode: Option<u32>,
     pub uid: Option<u32>,
     pub gid: Option<u32>,
@@ -63,7 +65,8 @@ pub(crate) struct Changes {
 }
 
 /// What is asked. Numbers are those of inodes.
-pub(crate) enum Operation {
+#[doc(hidden)]
+pub enum Operation {
     LookUp {
         dir: u64,
         name: Vec<u8>,
@@ -195,8 +198,9 @@ pub(crate) enum Operation {
         to: (u64, u64),
         len: u64,
     },
-    /// Begins a unit on the handle, for the processes from that of this thread down if there is one.
+    /// Begins a unit on the handle of the file `ino`, for the processes from that of this thread down if there is one.
     BeginUnit {
+        ino: u64,
         processes: Option<u32>,
     },
     /// The handle is to belong to a unit.
@@ -213,8 +217,9 @@ pub(crate) enum Operation {
 }
 
 /// How the bytes of a write have come.
+#[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Way {
     /// Past the kernel's page cache.
     Direct,
     /// Through it.
@@ -257,6 +262,26 @@ impl Operation {
             Self::BeginUnit { .. } | Self::Enlist { .. } => Kind::Unit,
             Self::Commit { .. } | Self::Abort => Kind::Unit,
         }
+    }
+
+    /// It changes something, also when it is answered from memory.
+    pub fn changes(&self) -> bool {
+        matches!(
+            self,
+            Self::SetAttr { .. }
+                | Self::Make { .. }
+                | Self::MakeLink { .. }
+                | Self::Create { .. }
+                | Self::Link { .. }
+                | Self::Unlink { .. }
+                | Self::RemoveDir { .. }
+                | Self::Rename { .. }
+                | Self::Write { .. }
+                | Self::SetXattr { .. }
+                | Self::RemoveXattr { .. }
+                | Self::Allocate { .. }
+                | Self::Copy { .. }
+        )
     }
 
     /// Which errors say that something is no longer as the kernel has looked it up: a unit or a session has ended meanwhile. The

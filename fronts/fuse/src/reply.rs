@@ -43,6 +43,9 @@ pub(crate) enum To {
     Seek(ReplyLseek),
     Space(ReplyStatfs),
     Write(ReplyWrite),
+    /// To a test, which is no kernel.
+    #[cfg(feature = "testing")]
+    Test(crate::testing::Asked),
     /// With the size of the caller's buffer; 0 asks for the size of the value.
     Xattr(ReplyXattr, u32),
 }
@@ -66,6 +69,8 @@ impl Reply {
                 &attributes(attr, self.block_size),
                 generation(attr),
             ),
+            #[cfg(feature = "testing")]
+            (To::Test(asked), line) => asked.add(&line),
             _ => unreachable!("lines go to the listing that asked for them"),
         }
     }
@@ -141,6 +146,8 @@ impl Reply {
                 reply.data(&value);
             }
             (To::Xattr(reply, _), Answer::Bytes(_)) => reply.error(Code::ERANGE),
+            #[cfg(feature = "testing")]
+            (To::Test(asked), answer) => asked.answer(Ok(answer)),
             _ => unreachable!("an operation answers in its own kind"),
         }
     }
@@ -161,6 +168,8 @@ impl Reply {
             To::Space(reply) => reply.error(code),
             To::Write(reply) => reply.error(code),
             To::Xattr(reply, _) => reply.error(code),
+            #[cfg(feature = "testing")]
+            To::Test(asked) => asked.answer(Err(error)),
         }
     }
 }

@@ -153,6 +153,7 @@ impl FuseServer {
         };
         let mut reply = request.reply;
         let is_outdated_by = request.operation.is_outdated_by();
+        let is_change = fs.is_durable_at_once() && request.operation.changes();
         let result = match place {
             Ok(place) => {
                 let context = Context {
@@ -164,7 +165,15 @@ impl FuseServer {
                     handle: request.handle,
                     place,
                 };
-                let performed = perform(&context, request.operation, &mut reply);
+                // The end of a unit is what makes its changes durable.
+                let is_durable = is_change && matches!(context.place, Place::Committed);
+                let performed = async {
+                    let answer = perform(&context, request.operation, &mut reply).await?;
+                    if is_durable {
+                        fs.sync(None).await?;
+                    }
+                    Ok(answer)
+                };
                 rt.engine(performed).await
             }
             Err(error) => Err(error),

@@ -454,6 +454,8 @@ fn items() -> Vec<Vec<u8>> {
             let mut seed = index.to_le_bytes().to_vec();
             seed.extend([field, at[0], at[1], op]);
             seed.extend(value.to_le_bytes());
+            // Those of an odd length are for the mount.
+            seed.extend((index % 2 == 1).then_some(0));
             seeds.push(seed);
         }
     }

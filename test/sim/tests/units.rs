@@ -440,8 +440,11 @@ fn the_oldest_unit_ends_when_space_is_short() {
     with_fs(8 << 20, |_, fs| async move {
         let file = make(&fs, b"file", b"").await;
         let units: Vec<Unit> = (0..4).map(|_| fs.begin().unwrap()).collect();
-        // The first one only reads.
-        assert!(units[0].fs().look_up(ROOT_INO, b"file").await.is_ok());
+        // The first one only reads, and tries what is not possible.
+        let read = make(&fs, b"read", b"text").await;
+        assert_eq!(text(units[0].fs(), read).await, "text");
+        let removed = units[0].fs().unlink(ROOT_INO, b"none").await;
+        assert!(matches!(removed, Err(FsError::NotFound)), "{removed:?}");
         for unit in &units[1..] {
             let made = unit.fs().make(ROOT_INO, b"own", FILE).await.unwrap();
             let written = unit.fs().write(made.ino, 0, &[7; 64 << 10]).await;

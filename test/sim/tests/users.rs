@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use tonearm_fs::{Attr, Fs, FsError, New, ROOT_INO, Rename};
+use tonearm_fs::{Allocate, Attr, Fs, FsError, New, ROOT_INO, Rename, SetAttr, SetXattr, Unit};
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
 use tonearm_sim::trees::{sound, time};
@@ -145,6 +145,77 @@ fn root_has_a_part_of_the_units() {
         units.extend((0..128).map(|_| fs.begin().unwrap()));
         assert!(matches!(fs.begin(), Err(FsError::TooManyUnits(1024))));
         drop(units);
+    });
+}
+
+/// Begins units of `fs` that each set an attribute until one gets no more memory.
+async fn use_up(fs: &Fs, ino: u64) -> Vec<Unit> {
+    let mut units = Vec::new();
+    loop {
+        let unit = fs.begin().unwrap();
+        let name = format!("user.{}", units.len());
+        let set = unit.fs();
+        let set = set.set_xattr(ino, name.as_bytes(), &[7; 900], SetXattr::Any);
+        match set.await {
+            Ok(()) => units.push(unit),
+            Err(error) => {
+                assert!(matches!(error, FsError::UnitTooLarge), "{error}");
+                return units;
+            }
+        }
+    }
+}
+
+/// One user leaves memory to others, and root has what all of them leave.
+#[test]
+fn a_user_has_a_part_of_the_memory_of_units() {
+    with_fs(8 << 20, |_, fs| async move {
+        let ino = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
+        let most = fs.disk().shadow_bytes_max() / 4;
+        let used = || fs.disk().shadow_bytes();
+        let one = use_up(&fs.for_user(Some(ONE)), ino).await;
+        assert!(used() <= most - most / 8, "{} of {most}", used());
+        let before = used();
+        let other = use_up(&fs.for_user(Some(OTHER)), ino).await;
+        assert!(used() > before && used() <= most, "{before}, {}", used());
+        drop(other);
+        let root = use_up(&fs, ino).await;
+        assert!(
+            used() > most - 1500 && used() <= most,
+            "{} of {most}",
+            used()
+        );
+        drop((one, root));
+        // Root alone has all of it.
+        let root = use_up(&fs, ino).await;
+        assert!(used() > most - most / 8, "{} of {most}", used());
+        drop(root);
+    });
+}
+
+/// What a unit has not got counts for nobody, although its program keeps the unit.
+#[test]
+fn a_unit_that_is_refused_memory_leaves_it_to_others() {
+    with_fs(8 << 20, |_, fs| async move {
+        let file = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
+        // Backwards, so that each block is an extent.
+        for at in (0..600).rev() {
+            let block = fs.allocate(file, at * 4096, 4096, Allocate::Grow);
+            block.await.unwrap();
+        }
+        let one = fs.for_user(Some(ONE)).begin().unwrap();
+        let empty = SetAttr {
+            size: Some(0),
+            ..SetAttr::default()
+        };
+        let refused = one.fs().set_attr(file, empty).await;
+        assert!(matches!(refused, Err(FsError::UnitTooLarge)), "{refused:?}");
+        for user in [Some(ONE), Some(OTHER), None] {
+            let unit = fs.for_user(user).begin().unwrap();
+            let made = unit.fs().make(ROOT_INO, b"made", FILE).await;
+            assert!(made.is_ok(), "{user:?}: {made:?}");
+        }
+        drop(one);
     });
 }
 

@@ -3,7 +3,9 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, Open, bytes, create, in_world, live, planned, short_of_segments, with};
+use crate::common::{
+    BLOCK, Open, bytes, create, in_world, live, on_disk, planned, short_of_segments, with,
+};
 use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::BufPool;
@@ -201,4 +203,29 @@ fn a_new_store_takes_the_space_of_its_log_unless_it_was_written_before() {
         create(&world, plan, log_written);
         assert_eq!(zeroed.get(), if log_written { 0 } else { log_bytes });
     }
+}
+
+/// Two volumes that grow by turns have as many pieces as a volume may have before the store is full. The errors say which it is.
+#[test]
+fn space_in_too_many_pieces_is_not_called_a_full_store() {
+    on_disk(async |disk| {
+        for name in ["a", "b"] {
+            disk.create_volume(name, B, [3; 16], 1).await.unwrap();
+        }
+        let mut size = B;
+        let error = loop {
+            size += B;
+            assert!(disk.free_bytes() > size, "{size} bytes");
+            if let Err(error) = disk.resize_volume("a", size).await {
+                break error;
+            }
+            disk.resize_volume("b", size).await.unwrap();
+        };
+        assert!(matches!(error, DiskError::Fragmented), "{error}");
+        let full = disk.resize_volume("a", 1 << 30).await.unwrap_err();
+        assert!(matches!(full, DiskError::StoreFull { .. }), "{full}");
+        // The advice of the error.
+        disk.delete_volume("b").await.unwrap();
+        disk.resize_volume("a", size).await.unwrap();
+    });
 }

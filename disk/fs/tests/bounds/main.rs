@@ -1,8 +1,9 @@
-//! Files of very many parts: how much an operation reads, how long it keeps others waiting, and how large its commits are. And
-//! units of several files; and what waits while there is no space below.
+//! Files of very many parts: how much an operation reads, how long it keeps others waiting, how large its commits are, and how much
+//! memory a check takes. And units of several files; and what waits while there is no space below.
 
 #![allow(clippy::unwrap_used)]
 
+mod check;
 mod deletion;
 mod search;
 mod shortage;

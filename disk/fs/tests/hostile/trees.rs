@@ -1,9 +1,9 @@
 //! Small file systems with changed items and right checksums, as a faulty or hostile program could leave them.
 //!
 //! An input names edits: of items, of words of the tree's header, of records of lists. They are made by a commit of the store
-//! itself, so that every checksum is right. Then the file system is opened, read, changed, verified, and read as a restore of
-//! single files reads it. Nothing may panic, wait for ever or take memory without a bound. The fuzz target `trees` and the test
-//! share this file.
+//! itself, so that every checksum is right. Then the file system is opened, read, changed, verified, repaired, and read as a restore
+//! of single files reads it. Nothing may panic, wait for ever or take memory without a bound. The fuzz target `trees` and the tests
+//! of `disk/fs` and of the mount (`test/sim/tests/hostile.rs`) share this file.
 
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
@@ -18,7 +18,7 @@ use tonearm_fs::{
     ACL_ACCESS, Allocate, Fs, FsError, New, OfflineError, OfflineTree, ROOT_INO, Rename, Seek,
     SetAttr, SetXattr, Time,
 };
-use tonearm_layout::Piece;
+use tonearm_layout::{Piece, RepairOptions};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
@@ -97,11 +97,19 @@ impl Base {
         Self(image)
     }
 
-    /// Makes the edits of `input`, and does all of it.
+    /// Makes the edits of `input`, and does all of it, through the file system.
     ///
     /// # Panics
     /// When a promise is broken.
     pub fn run(&self, input: &[u8]) {
+        self.run_with(input, async |rt, fs| use_all(rt, fs).await);
+    }
+
+    /// Makes the edits of `input`, and does all of it. `use_all` does what programs can do.
+    ///
+    /// # Panics
+    /// When a promise is broken.
+    pub fn run_with(&self, input: &[u8], use_all: impl AsyncFnOnce(&Rt, &Fs) + 'static) {
         let size = self.0.size;
         let (edits, _) = input.as_chunks::<EDIT_BYTES>();
         let edits: Vec<Edit> = edits.iter().take(EDITS_MAX).map(Edit::new).collect();
@@ -119,8 +127,47 @@ impl Base {
             }
             let _ = tonearm_fs::check(&disk).await;
             let _ = disk.check_lists().await;
+            repair(&disk).await;
             let _ = disk.close().await;
         });
+    }
+}
+
+/// Repairs it as `check --repair` does, and verifies it again.
+async fn repair(disk: &Disk) {
+    let home = disk.engine().home();
+    for group in 0..home.shape().groups() {
+        let _ = home.mend_group(group).await;
+        let _ = home.repair_group(group, RepairOptions::default()).await;
+    }
+    let _ = tonearm_fs::check(disk).await;
+    let _ = disk.check_lists().await;
+}
+
+/// Runs random inputs.
+///
+/// # Panics
+/// When one breaks a promise: its bytes are in the text.
+pub fn run_random(runs: usize, run: impl Fn(&Base, &[u8])) {
+    let base = Base::new();
+    let mut state = 1u64;
+    // splitmix64
+    let mut random = move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        mixed ^ mixed >> 31
+    };
+    run(&base, &[]);
+    for number in 0..runs {
+        let edits = 1 + number % 3;
+        let bytes = (0..edits * EDIT_BYTES).map(|_| random() as u8);
+        let input: Vec<u8> = bytes.collect();
+        let own = std::panic::AssertUnwindSafe(|| run(&base, &input));
+        assert!(
+            std::panic::catch_unwind(own).is_ok(),
+            "run {number}: {input:?}"
+        );
     }
 }
 

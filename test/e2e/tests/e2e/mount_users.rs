@@ -52,6 +52,39 @@ echo "code $?"; ls open; cat open/user open/group; stat -c %u:%g open/user open/
     mount.unmount();
 }
 
+/// Begins a unit on a descriptor for reading.
+const BEGINS: &str = r"
+import fcntl, os, sys
+f = os.open(sys.argv[1], os.O_RDONLY)
+try: fcntl.ioctl(f, 3 << 30 | 8 << 16 | 0xe7 << 8 | 1, bytearray(8)); print('begun')
+except PermissionError: print('refused')
+";
+
+/// A user who may only read keeps no space by a unit.
+#[test]
+fn a_unit_is_begun_by_one_who_may_write() {
+    let Some((bench, mount)) = mounted() else {
+        return;
+    };
+    let begins = |groups: &str, on: &str| {
+        sh(
+            &bench,
+            &format!("setpriv --reuid=65534 --regid=65534 {groups} python3 -c \"{BEGINS}\" {on}"),
+        )
+    };
+    sh(&bench, "mkdir -m 777 open; mkdir -m 770 group; chgrp 4242 group; echo text >file");
+    for (groups, on, said) in [
+        ("--clear-groups", ".", "refused\n"),
+        ("--clear-groups", "file", "refused\n"),
+        ("--clear-groups", "open", "begun\n"),
+        ("--groups 4242", "group", "begun\n"),
+        ("--clear-groups --inh-caps +dac_override --ambient-caps +dac_override", ".", "begun\n"),
+    ] {
+        assert_eq!(begins(groups, on), said, "{groups} {on}");
+    }
+    mount.unmount();
+}
+
 /// A loop of opens with O_CREAT by a user, while root's units make a file that only root may open. `ESTALE` is for two changes in a row.
 const OPENS: &str = r"
 import os, sys, time
