@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use tonearm_fs::{Allocate, Attr, Fs, FsError, New, ROOT_INO, Rename, SetAttr, SetXattr, Unit};
+use tonearm_fs::{Attr, Fs, FsError, New, ROOT_INO, Rename, SetXattr, Unit};
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
 use tonearm_sim::trees::{sound, time};
@@ -193,29 +193,28 @@ fn a_user_has_a_part_of_the_memory_of_units() {
     });
 }
 
-/// What a unit has not got counts for nobody, although its program keeps the unit.
+/// What units were refused counts for no memory of others, although their program keeps them.
 #[test]
-fn a_unit_that_is_refused_memory_leaves_it_to_others() {
+fn units_that_are_refused_memory_leave_it_to_others() {
     with_fs(8 << 20, |_, fs| async move {
-        let file = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
-        // Backwards, so that each block is an extent.
-        for at in (0..600).rev() {
-            let block = fs.allocate(file, at * 4096, 4096, Allocate::Grow);
-            block.await.unwrap();
+        let ino = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
+        let one = fs.for_user(Some(ONE));
+        let units = use_up(&one, ino).await;
+        let mut refused = Vec::new();
+        for _ in 0..20 {
+            let unit = one.begin().unwrap();
+            let set = unit
+                .fs()
+                .set_xattr(ino, b"user.more", &[7; 900], SetXattr::Any);
+            assert!(matches!(set.await, Err(FsError::UnitTooLarge)));
+            refused.push(unit);
         }
-        let one = fs.for_user(Some(ONE)).begin().unwrap();
-        let empty = SetAttr {
-            size: Some(0),
-            ..SetAttr::default()
-        };
-        let refused = one.fs().set_attr(file, empty).await;
-        assert!(matches!(refused, Err(FsError::UnitTooLarge)), "{refused:?}");
-        for user in [Some(ONE), Some(OTHER), None] {
+        for user in [Some(OTHER), None] {
             let unit = fs.for_user(user).begin().unwrap();
             let made = unit.fs().make(ROOT_INO, b"made", FILE).await;
             assert!(made.is_ok(), "{user:?}: {made:?}");
         }
-        drop(one);
+        drop((units, refused));
     });
 }
 
