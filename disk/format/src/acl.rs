@@ -10,8 +10,6 @@ const VERSION: u32 = 2;
 const ENTRY_BYTES: usize = 8;
 /// All permissions of an entry.
 const ALL: u16 = 0o7;
-/// The permission to write.
-const WRITE: u16 = 0o2;
 
 /// Tags, in the order of the entries.
 const USER_OBJ: u16 = 0x01;
@@ -65,44 +63,6 @@ impl Acl {
             (true, _) => Ok(None),
             (false, true) => Ok(Some(acl)),
             (false, false) => Err(bad("it is not complete")),
-        }
-    }
-
-    /// The list that says what a mode says.
-    pub fn of_mode(mode: u32) -> Self {
-        let entry = |tag| Entry {
-            tag,
-            permissions: 0,
-            id: u32::MAX,
-        };
-        Self([USER_OBJ, GROUP_OBJ, OTHER].map(entry).to_vec()).with_permissions(mode)
-    }
-
-    /// True when the user `uid`, who is in `groups`, may write to a file of the user `owner` and the group `group` (acl(5), "access
-    /// check algorithm").
-    pub fn may_write(&self, (owner, group): (u32, u32), uid: u32, groups: &[u32]) -> bool {
-        let find = |tag, id: Option<u32>| {
-            let mut entries = self.0.iter();
-            let is_it = |entry: &&Entry| entry.tag == tag && id.is_none_or(|id| entry.id == id);
-            entries.find(is_it).map(|entry| entry.permissions)
-        };
-        let mask = find(MASK, None).unwrap_or(ALL);
-        let writes = |permissions: Option<u16>| permissions.is_some_and(|has| has & WRITE != 0);
-        if uid == owner {
-            return writes(find(USER_OBJ, None));
-        }
-        if let Some(named) = find(USER, Some(uid)) {
-            return writes(Some(named & mask));
-        }
-        let of_groups = self.0.iter().filter(|entry| match entry.tag {
-            GROUP_OBJ => groups.contains(&group),
-            GROUP => groups.contains(&entry.id),
-            _ => false,
-        });
-        let of_groups: Vec<u16> = of_groups.map(|entry| entry.permissions & mask).collect();
-        match of_groups.is_empty() {
-            true => writes(find(OTHER, None)),
-            false => of_groups.into_iter().any(|has| writes(Some(has))),
         }
     }
 

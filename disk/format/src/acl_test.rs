@@ -80,37 +80,3 @@ fn the_mode_follows_the_list_and_the_list_the_mode() {
     let small = small.with_permissions(0o640);
     assert_eq!((small.permissions(), small.0[1].permissions), (0o640, 4));
 }
-
-/// The first that fits of owner, named user, groups, others decides; of several groups one is enough.
-#[test]
-fn a_user_may_write_as_the_list_says() {
-    let groups = list(&[
-        (USER_OBJ, 4, NOBODY),
-        (USER, 6, 7),
-        (USER, 4, 8),
-        (GROUP_OBJ, 4, NOBODY),
-        (GROUP, 7, 9),
-        (MASK, 6, NOBODY),
-        (OTHER, 2, NOBODY),
-    ]);
-    let masked = groups.clone().with_permissions(0o442);
-    for (acl, uid, of, may) in [
-        (&groups, 1, &[9][..], false),
-        (&groups, 7, &[], true),
-        (&groups, 8, &[9], false),
-        (&groups, 5, &[2], false),
-        (&groups, 5, &[9], true),
-        (&groups, 5, &[2, 9], true),
-        (&groups, 5, &[3], true),
-        (&masked, 7, &[], false),
-        (&masked, 5, &[9], false),
-        (&masked, 5, &[3], true),
-        (&Acl::of_mode(0o702), 1, &[2], true),
-        (&Acl::of_mode(0o702), 5, &[2], false),
-        (&Acl::of_mode(0o702), 5, &[3], true),
-        (&Acl::of_mode(0o775), 5, &[2], true),
-        (&Acl::of_mode(0o775), 5, &[3], false),
-    ] {
-        assert_eq!(acl.may_write((1, 2), uid, of), may, "{acl:?} {uid} {of:?}");
-    }
-}

@@ -71,17 +71,6 @@ impl Meta<'_, '_> {
 }
 
 impl Fs {
-    /// True when the user `uid`, who is in `groups`, may write to a file, by its access list or by its mode.
-    ///
-    /// # Errors
-    /// When there is no such file, or its list is damaged.
-    pub async fn may_write(&self, ino: u64, uid: u32, groups: &[u32]) -> Result<bool, FsError> {
-        let found = self.look(|meta| Ok((meta.inode(ino)?, meta.acl(ino, ACL_ACCESS)?)));
-        let (inode, acl) = found.await?;
-        let acl = acl.unwrap_or_else(|| Acl::of_mode(inode.mode));
-        Ok(acl.may_write((inode.uid, inode.gid), uid, groups))
-    }
-
     /// Sets the list `name` of a file, [`ACL_ACCESS`] or [`ACL_DEFAULT`], from an attribute. The permissions of the mode follow the
     /// access list, which is kept only if it says more than these. Without entries, or with `value` as `None`, the list is
     /// removed. The set-group-ID bit stays only if `keeps_set_gid`.

@@ -31,9 +31,6 @@ pub enum FsError {
     /// The directory has the sticky bit, and neither it nor the file is the user's.
     #[error("only the owner of the file or of its directory may take the name away")]
     NotOwner,
-    /// The caller has no permission for it.
-    #[error("{0}")]
-    NoAccess(&'static str),
     /// The operation is not one for this kind of file.
     #[error("{0}")]
     NotPermitted(&'static str),

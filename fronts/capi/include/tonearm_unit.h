@@ -30,8 +30,7 @@ extern "C" {
 
 /*
  * Begins a unit on the descriptor. The argument points to flags, 0 or TONEARM_UNIT_PROCESSES, in place of which the number of the
- * unit is stored. EINVAL: the descriptor or the process has a unit. EAGAIN: there are 1024 units, or 128 of this user. EACCES: the
- * caller has no permission to write to the file or directory; the descriptor itself may be open for reading.
+ * unit is stored. EINVAL: the descriptor or the process has a unit. EAGAIN: there are 1024 units, or 128 of this user.
  */
 #define TONEARM_UNIT_BEGIN _IOWR(0xe7, 1, uint64_t)
 

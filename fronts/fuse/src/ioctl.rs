@@ -21,21 +21,12 @@ pub(crate) const ABORT: u32 = TYPE << 8 | 4;
 /// Flag of [`BEGIN`]: what the calling process and its descendants ask for belongs to the unit.
 pub(crate) const PROCESSES: u64 = 1;
 
-/// The operation of a request on the file `ino` that `thread` makes.
-pub(crate) fn operation(
-    ino: u64,
-    request: u32,
-    argument: &[u8],
-    thread: u32,
-) -> Result<Operation, Errno> {
+/// The operation of a request that `thread` makes.
+pub(crate) fn operation(request: u32, argument: &[u8], thread: u32) -> Result<Operation, Errno> {
     match request {
         BEGIN => match number(argument)? {
-            0 => Ok(Operation::BeginUnit {
-                ino,
-                processes: None,
-            }),
+            0 => Ok(Operation::BeginUnit { processes: None }),
             PROCESSES => Ok(Operation::BeginUnit {
-                ino,
                 processes: Some(thread),
             }),
             _ => Err(Errno::INVAL),

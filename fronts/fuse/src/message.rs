@@ -198,9 +198,8 @@ pub enum Operation {
         to: (u64, u64),
         len: u64,
     },
-    /// Begins a unit on the handle of the file `ino`, for the processes from that of this thread down if there is one.
+    /// Begins a unit on the handle, for the processes from that of this thread down if there is one.
     BeginUnit {
-        ino: u64,
         processes: Option<u32>,
     },
     /// The handle is to belong to a unit.

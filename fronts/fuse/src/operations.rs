@@ -6,7 +6,7 @@
 
 use crate::message::{Answer, Caller, Changes, Kept, Line, Operation, Way, When};
 use crate::notices::Notice;
-use crate::processes::{CAP_DAC_OVERRIDE, CAP_FOWNER, groups, has_capability};
+use crate::processes::is_owner_of_all;
 use crate::reply::Reply;
 use crate::translate::without_privilege;
 use crate::units::{Place, Units};
@@ -299,16 +299,10 @@ pub(crate) async fn perform(
             let copied = fs.copy(source.fs(context.committed), from, to, len).await;
             copied.map(Answer::Count)
         }
-        Operation::BeginUnit { ino, processes } => {
+        Operation::BeginUnit { processes } => {
             let (fs, units) = (context.committed, context.units);
             if context.member.is_some() {
                 return Err(FsError::Invalid("the process is in a unit already"));
-            }
-            // An open unit keeps what others free, and changes what others depend on. One who may only read can do neither otherwise.
-            if !may_write(fs, by, ino).await? {
-                return Err(FsError::NoAccess(
-                    "a unit is begun on what the caller may write to",
-                ));
             }
             let unit = units.begin(fs, context.handle, by, processes)?;
             Ok(Answer::Begun(unit))
@@ -388,18 +382,6 @@ fn new(by: Caller, mode: u32) -> New {
     }
 }
 
-/// True when the caller may write to a file, as the kernel decides it. The descriptor may be open for reading, as those of directories
-/// always are.
-async fn may_write(fs: &Fs, by: Caller, ino: u64) -> Result<bool, FsError> {
-    if by.is_root() {
-        return Ok(true);
-    }
-    let mut groups = groups(by.thread);
-    groups.push(by.gid);
-    let may = fs.may_write(ino, by.uid, &groups).await?;
-    Ok(may || has_capability(by.thread, CAP_DAC_OVERRIDE))
-}
-
 /// Takes names away. In a directory with the sticky bit the kernel has checked whether the caller may; if another file has got the
 /// name since then, that counts.
 async fn take_away<T>(
@@ -408,9 +390,7 @@ async fn take_away<T>(
     take: impl AsyncFn(&Fs) -> Result<T, FsError>,
 ) -> Result<T, FsError> {
     match take(&fs.for_user(by.user())).await {
-        Err(FsError::NotOwner) if has_capability(by.thread, CAP_FOWNER) => {
-            take(&fs.for_user(None)).await
-        }
+        Err(FsError::NotOwner) if is_owner_of_all(by.thread) => take(&fs.for_user(None)).await,
         taken => taken,
     }
 }

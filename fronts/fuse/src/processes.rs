@@ -5,10 +5,8 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 
-/// Capability to write to all files.
-pub(crate) const CAP_DAC_OVERRIDE: u64 = 1 << 1;
-/// Capability to remove and change the files of others.
-pub(crate) const CAP_FOWNER: u64 = 1 << 3;
+/// Removes and changes the files of others.
+const CAP_FOWNER: u64 = 1 << 3;
 
 /// A process or thread: its number, and when it began in clock ticks, because numbers are used again.
 pub(crate) type Process = (u32, u64);
@@ -54,20 +52,14 @@ pub(crate) fn capabilities(thread: u32) -> Option<u64> {
     u64::from_str_radix(&status(thread, "CapEff:")?, 16).ok()
 }
 
-/// The groups of a thread beside that of its requests.
-pub(crate) fn groups(thread: u32) -> Vec<u32> {
-    let groups = status(thread, "Groups:").unwrap_or_default();
-    let groups = groups.split_ascii_whitespace();
-    groups.filter_map(|group| group.parse().ok()).collect()
-}
-
-/// True when a thread has a capability that counts here: in a user namespace of its own it has others.
-pub(crate) fn has_capability(thread: u32, capability: u64) -> bool {
+/// True when a thread may remove the files of others in a directory with the sticky bit. In a user namespace of its own it has
+/// capabilities that do not count here.
+pub(crate) fn is_owner_of_all(thread: u32) -> bool {
     let namespace = |of: &str| fs::read_link(format!("/proc/{of}/ns/user")).ok();
     let own = namespace("self");
     own.is_some()
         && own == namespace(&thread.to_string())
-        && capabilities(thread).is_some_and(|has| has & capability != 0)
+        && capabilities(thread).is_some_and(|has| has & CAP_FOWNER != 0)
 }
 
 fn status(thread: u32, name: &str) -> Option<String> {

@@ -29,7 +29,6 @@ pub(crate) fn errno(error: &FsError) -> Errno {
         FsError::NameTooLong => Errno::NAMETOOLONG,
         FsError::Invalid(_) => Errno::INVAL,
         FsError::NotPermitted(_) | FsError::NotOwner => Errno::PERM,
-        FsError::NoAccess(_) => Errno::ACCESS,
         FsError::TooManyLinks => Errno::MLINK,
         FsError::TooLarge => Errno::FBIG,
         FsError::NoAttribute => Errno::NODATA,

@@ -623,7 +623,7 @@ impl Filesystem for Transport {
     fn ioctl(
         &self,
         by: &fuser::Request,
-        ino: INodeNo,
+        _ino: INodeNo,
         handle: FileHandle,
         _flags: IoctlFlags,
         request: u32,
@@ -631,7 +631,7 @@ impl Filesystem for Transport {
         _out_size: u32,
         reply: ReplyIoctl,
     ) {
-        match ioctl::operation(ino.0, request, argument, by.pid()) {
+        match ioctl::operation(request, argument, by.pid()) {
             Ok(operation) => self.send_on(by, handle, operation, To::Ioctl(reply)),
             Err(error) => reply.error(Code::from_i32(error.raw_os_error())),
         }

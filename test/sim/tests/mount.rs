@@ -330,7 +330,7 @@ fn a_unit_is_durable_when_its_commit_is_answered() {
         });
         for (name, handle, _, last) in CHANGES {
             survives(name, ack, async move |scene| {
-                let member = Some(scene.ask(ROOT, begin(ROOT_INO)).await);
+                let member = Some(scene.ask(ROOT, BEGIN).await);
                 let handle = match handle {
                     FILE => 20,
                     other => other,
@@ -350,61 +350,4 @@ fn a_unit_is_durable_when_its_commit_is_answered() {
 
 const COMMIT: Operation = Operation::Commit { is_told: false };
 
-fn begin(ino: u64) -> Operation {
-    Operation::BeginUnit {
-        ino,
-        processes: None,
-    }
-}
-
-/// An open unit keeps what others free. So a user begins one only on what this user may write to.
-#[test]
-fn a_unit_is_begun_on_what_its_user_may_write_to() {
-    let small = Shape {
-        blocks: 1,
-        ..shape(Layout::Overwrite, 32)
-    };
-    let image = small.create_with_spare(4 << 20);
-    image.run(1, |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-        let scene = Scene::new(&fs, &rt).await;
-        let change = async |ino, mode, acl: Option<&[u8]>| {
-            let changes = Changes {
-                mode: Some(mode),
-                uid: Some(1),
-                gid: Some(2),
-                ..Changes::default()
-            };
-            scene.ask(0, set(ino, changes)).await;
-            if let Some(acl) = acl {
-                scene.ask(0, set_xattr(ino, ACL_ACCESS, acl)).await;
-            }
-        };
-        for (mode, acl, may) in [
-            // Owner, of the group, the one that the list names, another one.
-            (0o755, None, [true, false, false, false]),
-            (0o575, None, [false, true, false, false]),
-            (0o772, None, [true, true, true, true]),
-            (0o702, None, [true, false, true, true]),
-            (0o555, None, [false; 4]),
-            // It lets the group only read.
-            (0o644, Some(&ACL[..]), [true, false, true, false]),
-        ] {
-            for (handle, ino, kind) in [(FILE, scene.f, 0o100_000), (DIRECTORY, scene.d, 0o040_000)]
-            {
-                change(ino, kind | mode, acl).await;
-                for (user, may) in [(1, 9), (5, 2), (7, 9), (8, 9)].into_iter().zip(may) {
-                    let by = By { user, ..on(handle) };
-                    let begun = scene.mount.ask(by, begin(ino)).await;
-                    let refused = begun.is_err_and(|error| error.raw_os_error() == 13);
-                    assert_eq!(refused, !may, "{user:?} {mode:o} {acl:?}");
-                    scene.ask(handle, Operation::Abort).await;
-                }
-                scene.ask(handle, begin(ino)).await;
-                scene.ask(handle, Operation::Abort).await;
-            }
-        }
-        assert!(scene.mount.end().await);
-    });
-}
+const BEGIN: Operation = Operation::BeginUnit { processes: None };

@@ -28,7 +28,7 @@ pub struct Exec {
     /// All changes at once or not at all
     #[arg(long, required = true)]
     pub atomic: bool,
-    /// A directory of the mounted store that you may write to [default: the present one]
+    /// A directory of the mounted store [default: the present one]
     #[arg(
         long,
         value_name = "DIR",

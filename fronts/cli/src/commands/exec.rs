@@ -103,9 +103,6 @@ fn text(error: Errno) -> String {
         Errno::INVAL => {
             "this process is in a unit already, of which the command can be a part".into()
         }
-        Errno::ACCESS => {
-            "you may not write to this directory; name one with --on that you may write to".into()
-        }
         Errno::AGAIN => "there are as many units as there may be; end some".into(),
         Errno::NOTCONN => "the server has ended; nothing has happened".into(),
         Errno::NOSPC => {

@@ -34,10 +34,7 @@ pub async fn use_all(rt: &Rt, fs: &Fs) {
     };
     let _ = ask(on_unit, dir).await;
     for member in [false, true] {
-        let begin = Operation::BeginUnit {
-            ino: ROOT_INO,
-            processes: None,
-        };
+        let begin = Operation::BeginUnit { processes: None };
         let unit = match member {
             true => ask(on_unit, begin).await.ok().map(|said| said.number),
             false => None,

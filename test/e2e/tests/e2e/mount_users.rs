@@ -52,38 +52,6 @@ echo "code $?"; ls open; cat open/user open/group; stat -c %u:%g open/user open/
     mount.unmount();
 }
 
-/// Begins a unit on a descriptor for reading, as a user of these groups.
-const BEGINS: &str = r"
-import fcntl, os, sys
-os.setgroups([int(group) for group in sys.argv[2:]]); os.setgid(65534); os.setuid(65534)
-f = os.open(sys.argv[1], os.O_RDONLY)
-try: fcntl.ioctl(f, 3 << 30 | 8 << 16 | 0xe7 << 8 | 1, bytearray(8)); print('begun')
-except PermissionError: print('refused')
-";
-
-/// A user who may only read keeps no space by a unit.
-#[test]
-fn a_unit_is_begun_by_one_who_may_write() {
-    let Some((bench, mount)) = mounted() else {
-        return;
-    };
-    sh(
-        &bench,
-        "mkdir -m 777 open; mkdir -m 775 group; chgrp 4242 group; echo text >file",
-    );
-    for (arguments, said) in [
-        (".", "refused\n"),
-        ("file", "refused\n"),
-        ("open", "begun\n"),
-        ("group", "refused\n"),
-        ("group 7 4242", "begun\n"),
-    ] {
-        let begun = sh(&bench, &format!("python3 -c \"{BEGINS}\" {arguments}"));
-        assert_eq!(begun, said, "{arguments}");
-    }
-    mount.unmount();
-}
-
 /// A loop of opens with O_CREAT by a user, while root's units make a file that only root may open. `ESTALE` is for two changes in a row.
 const OPENS: &str = r"
 import os, sys, time
