@@ -1,4 +1,4 @@
-//! Operations of a mount, as the kernel would send them: what is durable when they are answered, and who may begin a unit.
+//! Operations of a mount, as the kernel would send them: what is durable when they are answered.
 
 #![allow(clippy::unwrap_used)]
 
@@ -321,7 +321,7 @@ fn a_write_with_o_dsync_is_durable_when_it_is_answered() {
 fn a_unit_is_durable_when_its_commit_is_answered() {
     for ack in [Ack::Flush, Ack::Write] {
         survives("unit of an enlisted file", ack, async |scene| {
-            let unit = scene.ask(DIRECTORY, begin(scene.d)).await;
+            let unit = scene.ask(DIRECTORY, BEGIN).await;
             scene.ask(FILE, Operation::Enlist { unit }).await;
             scene
                 .ask(FILE, write(scene.f, 100, vec![9; 9000], false))
