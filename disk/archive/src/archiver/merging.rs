@@ -1,8 +1,9 @@
 //! Old ranges are merged, so that an archive of many days has few objects.
 //!
 //! A merged object is put, and what it stands for is deleted once a list shows it. A crash between the two leaves both, and
-//! the next archiver deletes, once it has read the merged object: somebody else may have put it. To delete is safe at any time and for any writer, because the merged object is there and gives
-//! the same state. That a writer whose place is taken does not do it any more keeps states that the new one may want.
+//! the next archiver deletes, once it has read the merged object: another writer may have put it. To delete is safe at any
+//! time and for any writer, because the merged object is there and gives the same state. That a writer whose place is taken
+//! does not do it any more keeps states that the new one may want.
 //!
 //! One step is one request to the bucket, or one object that is read: the archiver makes them in the time in which it would
 //! wait.

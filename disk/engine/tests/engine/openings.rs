@@ -231,8 +231,8 @@ fn an_opening_with_a_failed_request_loses_nothing() {
             } += 1;
             let crashes = found.take();
             let last = crashes.len() - 1;
-            let behind = (from..last).step_by(9 * stride).chain([last]);
-            let mut cases: Vec<_> = behind.map(|cut| (cut, crashes[cut].clone())).collect();
+            let later = (from..last).step_by(9 * stride).chain([last]);
+            let mut cases: Vec<_> = later.map(|cut| (cut, crashes[cut].clone())).collect();
             // The next opening reads the medium if a flush has failed (docs/faults.md), else what is in the caches.
             let next = match op {
                 Op::Flush => SimWorld::new(SimOptions::default(), crashes[last].images(nth)),

@@ -206,13 +206,13 @@ impl Archives {
 async fn report_states(engine: Engine) {
     let mut reported = Reported::default();
     loop {
-        let told = engine.archive_told();
+        let changed = engine.archive_told();
         let Some(info) = engine.archive() else { return };
         reported.lines(&info).into_iter().for_each(report::note);
         if info.state == ArchiveState::Ended {
             return;
         }
-        told.await;
+        changed.await;
     }
 }
 
