@@ -250,7 +250,7 @@ fn shown(text: &str) -> String {
 /// What to do about an object that cannot be used.
 pub(crate) fn advice(error: &FormatError) -> &'static str {
     match error {
-        FormatError::Version { .. } => "use a newer tonearm",
+        FormatError::Version { .. } => "use the tonearm that made it",
         _ => "put an undamaged copy of it back, or restore to a commit before it",
     }
 }

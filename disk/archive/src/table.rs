@@ -49,7 +49,7 @@ impl VolumeTable {
         };
         for (_, entry) in entries {
             match entry.kind {
-                VolumeKind::Plain | VolumeKind::File => found.volumes.push(entry),
+                VolumeKind::Plain => found.volumes.push(entry),
                 VolumeKind::Tree => found.tree = Some(entry),
                 VolumeKind::Lists => found.lists = Some(entry),
                 VolumeKind::Spill => {}
@@ -59,11 +59,6 @@ impl VolumeTable {
             .volumes
             .sort_by(|one, other| one.name.cmp(&other.name));
         Ok(found)
-    }
-
-    /// The volume, or the file that is a volume, of this name.
-    pub fn find(&self, name: &str) -> Option<&VolumeEntry> {
-        self.volumes.iter().find(|entry| entry.name == name)
     }
 
     /// Where `count` blocks from `extent.block` of the area of lists on lie in the store. They are blocks `at` and following

@@ -163,11 +163,10 @@ impl Aru {
         Ok(cut(pieces, (offset - first * block) as usize, len as usize))
     }
 
-    /// Writes `data` at `offset`. A file grows as needed, with a hole if `offset` is behind its end. A volume does not
-    /// grow.
+    /// Writes `data` at `offset`.
     ///
     /// # Errors
-    /// Beyond a volume's end, read-only, no room in the store or in memory, or failed. The unit goes on
+    /// Beyond the volume's end, read-only, no room in the store or in memory, or failed. The unit goes on
     /// without the write.
     pub async fn write(
         &mut self,
@@ -214,20 +213,12 @@ impl Aru {
     ) -> Result<(), DiskError> {
         self.check_writable(volume)?;
         let len = data.len() as u64;
-        if volume.kind() == VolumeKind::Plain {
-            self.check(volume, offset, len)?;
-        }
+        self.check(volume, offset, len)?;
         if len == 0 {
             return Ok(());
         }
         let block = self.block();
-        let too_far = || DiskError::OutOfRange {
-            volume: volume.name(),
-            offset,
-            end: u64::MAX,
-            size_bytes: self.size_bytes(volume),
-        };
-        let stop = offset.checked_add(len).ok_or_else(too_far)?;
+        let stop = offset + len;
         let (first, end) = (offset / block, stop.div_ceil(block));
         // From here on a truncation by others is a conflict: otherwise the content that is read below would come back
         // behind the new end.
@@ -288,10 +279,7 @@ impl Aru {
             }
             from = to;
         }
-        let serial = match self.touch_to_write(volume, stop).await {
-            Ok(serial) => serial,
-            Err(error) => return Err(self.drop_versions(versions, error)),
-        };
+        let serial = self.volumes[at].serial;
         for (index, version) in (first..).zip(versions) {
             let edge = edges.iter_mut().find(|edge| edge.index == index);
             let part = edge.and_then(|edge| edge.part.take());
@@ -307,7 +295,7 @@ impl Aru {
     /// Read-only, no room, a volume of no bytes, or failed. The unit goes on without the new size.
     pub async fn resize(&mut self, volume: &Volume, size_bytes: u64) -> Result<(), DiskError> {
         self.check_writable(volume)?;
-        if size_bytes == 0 && volume.kind() == VolumeKind::Plain {
+        if size_bytes == 0 {
             return Err(DiskError::BadSize);
         }
         let block = self.block();
@@ -323,9 +311,9 @@ impl Aru {
             let tail = stays..block as usize;
             last = Some(self.edge(at, volume, index, tail).await?);
         }
-        match self.hold(at, size_bytes, 0) {
+        match self.hold(at, size_bytes) {
             Err(DiskError::StoreFull { .. }) if self.disk.give_back_spill().await? => {
-                self.hold(at, size_bytes, 0)?;
+                self.hold(at, size_bytes)?;
             }
             held => held?,
         }
@@ -340,8 +328,7 @@ impl Aru {
         }
         self.shadow.cut(self.disk.shadows(), serial, kept);
         self.volumes[at].cut = self.volumes[at].cut.min(kept);
-        self.volumes[at].size = size_bytes;
-        self.volumes[at].resized = true;
+        self.volumes[at].size = Some(size_bytes);
         Ok(())
     }
 
@@ -349,24 +336,35 @@ impl Aru {
     pub fn size_bytes(&self, volume: &Volume) -> u64 {
         let committed = volume.size_bytes();
         let known = self.volumes.iter().find(|known| known.is(volume.shared()));
-        known.map_or(committed, |known| known.size_over(committed))
+        known.and_then(|known| known.size).unwrap_or(committed)
     }
 
-    /// Makes an empty file. Others see it when the unit ends.
+    /// Makes a volume, which reads as zeroes. Others see it when the unit ends.
     ///
     /// # Errors
-    /// When the name is taken or impossible, or the volume table full.
-    pub async fn create_file(
+    /// When the name is taken or impossible, there is no room, or the volume table is full.
+    pub async fn create_volume(
         &mut self,
         name: &str,
+        size_bytes: u64,
         uuid: Uuid,
-        now_unix_s: u64,
+        created_unix_s: u64,
     ) -> Result<Volume, DiskError> {
-        table::check_file_name(name)?;
-        self.create(name, VolumeKind::File, uuid, now_unix_s)
+        table::check_name(name)?;
+        if size_bytes == 0 {
+            return Err(DiskError::BadSize);
+        }
+        let volume = self.create(name, VolumeKind::Plain, uuid, created_unix_s)?;
+        match self.resize(&volume, size_bytes).await {
+            Ok(()) => Ok(volume),
+            Err(error) => {
+                self.delete_volume(name).await?;
+                Err(error)
+            }
+        }
     }
 
-    /// Deletes a volume or a file.
+    /// Deletes a volume.
     ///
     /// # Errors
     /// When there is none, or it is read-only.
@@ -381,17 +379,14 @@ impl Aru {
         Ok(())
     }
 
-    /// Renames a volume or a file. It replaces nothing.
+    /// Renames a volume. It replaces nothing.
     ///
     /// # Errors
     /// When there is none, it is read-only, or the new name is taken or impossible.
     pub async fn rename_volume(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
         let volume = self.volume(from)?;
         volume.shared().borrow().check_mode()?;
-        match volume.kind() {
-            VolumeKind::File => table::check_file_name(to)?,
-            _ => table::check_name(to)?,
-        }
+        table::check_name(to)?;
         if from == to {
             return Ok(());
         }
@@ -401,7 +396,7 @@ impl Aru {
         Ok(())
     }
 
-    /// The volume or file `name` as the unit sees it.
+    /// The volume `name` as the unit sees it.
     ///
     /// # Errors
     /// When there is none.
@@ -500,25 +495,8 @@ impl Aru {
         })
     }
 
-    /// Makes a file at least `size_bytes` long.
-    fn grow(&mut self, at: usize, size_bytes: u64) -> Result<(), DiskError> {
-        let volume = &self.volumes[at];
-        let (size, extents) = {
-            let state = volume.shared.borrow();
-            let size = volume.size_over(state.entry.size_bytes);
-            (size, state.entry.extents.len() + volume.held.len())
-        };
-        if size_bytes <= size {
-            return Ok(());
-        }
-        let ahead = table::growth_blocks(size, extents, self.block());
-        self.hold(at, size_bytes, ahead)?;
-        self.volumes[at].size = size_bytes;
-        Ok(())
-    }
-
-    /// Takes the blocks that the volume needs for `size_bytes`, and up to `ahead` at once if it needs any.
-    fn hold(&mut self, at: usize, size_bytes: u64, ahead: u64) -> Result<(), DiskError> {
+    /// Takes the blocks that the volume needs for `size_bytes`.
+    fn hold(&mut self, at: usize, size_bytes: u64) -> Result<(), DiskError> {
         let (block, volume) = (self.block(), &self.volumes[at]);
         let needed = size_bytes.div_ceil(block);
         let extents = {
@@ -531,10 +509,10 @@ impl Aru {
         };
         let more = needed - map::blocks(&extents);
         let size_blocks = self.disk.engine().size_blocks();
-        let held =
-            self.disk
-                .table()
-                .hold_blocks(&extents, more, ahead.max(more), size_blocks, block)?;
+        let held = self
+            .disk
+            .table()
+            .hold_blocks(&extents, more, more, size_blocks, block)?;
         self.volumes[at].held.extend(held);
         Ok(())
     }
@@ -665,18 +643,6 @@ impl Aru {
             }
         }
         error
-    }
-
-    /// Prepares a change of the volume up to byte `stop`. Returns its serial number.
-    async fn touch_to_write(&mut self, volume: &Volume, stop: u64) -> Result<u64, DiskError> {
-        let at = self.touch(volume)?;
-        match self.grow(at, stop) {
-            Err(DiskError::StoreFull { .. }) if self.disk.give_back_spill().await? => {
-                self.grow(at, stop)?;
-            }
-            grown => grown?,
-        }
-        Ok(self.volumes[at].serial)
     }
 
     /// The committed blocks `first .. end`: zeroes where the unit has cut them off, and behind the end.

@@ -82,8 +82,7 @@ pub struct VolumeInfo {
 ///     let disk = Disk::open(&rt, &pool, vec![member], OpenOptions::default(), |_| {}).await?;
 ///     // Two recovery units at a time.
 ///     let (mut kept, mut given_up) = (disk.begin(), disk.begin());
-///     kept.create_file("accounts", [3; 16], 0).await?;
-///     let accounts = kept.volume("accounts")?;
+///     let accounts = kept.create_volume("accounts", 1 << 16, [3; 16], 0).await?;
 ///     kept.write(&accounts, 0, b"balance 100").await?;
 ///     let list = kept.new_list().await?;
 ///     let first = kept.new_block(list, None).await?;
@@ -270,17 +269,26 @@ impl Disk {
         self.table().names.clone()
     }
 
-    /// All plain volumes, by name.
+    /// The volumes of users, by name.
     pub fn volumes(&self) -> Vec<VolumeInfo> {
-        self.infos(VolumeKind::Plain)
+        let table = self.table();
+        let mut found = Vec::new();
+        for volume in table.volumes.values() {
+            let entry = &volume.borrow().entry;
+            if entry.kind == VolumeKind::Plain {
+                found.push(VolumeInfo {
+                    name: entry.name.clone(),
+                    uuid: entry.uuid,
+                    size_bytes: entry.size_bytes,
+                    read_only: entry.read_only,
+                    created_unix_s: entry.created_unix_s,
+                });
+            }
+        }
+        found
     }
 
-    /// All files, by name.
-    pub fn files(&self) -> Vec<VolumeInfo> {
-        self.infos(VolumeKind::File)
-    }
-
-    /// The volume or file `name`.
+    /// The volume `name`.
     ///
     /// # Errors
     /// When there is none.
@@ -300,10 +308,9 @@ impl Disk {
         uuid: Uuid,
         created_unix_s: u64,
     ) -> Result<(), DiskError> {
-        table::check_name(name)?;
         let mut aru = self.begin();
-        let volume = aru.create(name, VolumeKind::Plain, uuid, created_unix_s)?;
-        aru.resize(&volume, size_bytes).await?;
+        aru.create_volume(name, size_bytes, uuid, created_unix_s)
+            .await?;
         match aru.end().await {
             Ok(lsn) => self.wait_durable(lsn).await,
             Err(DiskError::Conflict(_)) => Err(DiskError::VolumeExists(name.to_string())),
@@ -311,7 +318,7 @@ impl Disk {
         }
     }
 
-    /// Deletes a volume or file and gives its space back, durably. Handles on it fail from now on.
+    /// Deletes a volume and gives its space back, durably. Handles on it fail from now on.
     ///
     /// # Errors
     /// When there is none, or the volume or the store is read-only.
@@ -377,7 +384,7 @@ impl Disk {
         self.wait_durable(lsn).await
     }
 
-    /// Makes a plain volume refuse every change, or take changes again, durably. The volume then has all writes that
+    /// Makes a volume refuse every change, or take changes again, durably. The volume then has all writes that
     /// were answered before. Recovery units that have changed it and not ended cannot end any more.
     ///
     /// # Errors
@@ -387,9 +394,6 @@ impl Disk {
         let shared = self.shared(name)?;
         let lsn = {
             let mut state = shared.borrow_mut();
-            if state.entry.kind != VolumeKind::Plain {
-                return Err(DiskError::NoVolume(name.to_string()));
-            }
             let entry = VolumeEntry {
                 read_only,
                 ..state.entry.clone()
@@ -556,31 +560,11 @@ impl Disk {
         &self.0.lists
     }
 
-    fn infos(&self, kind: VolumeKind) -> Vec<VolumeInfo> {
-        let table = self.table();
-        let mut found = Vec::new();
-        for volume in table.volumes.values() {
-            let entry = &volume.borrow().entry;
-            if entry.kind == kind {
-                found.push(VolumeInfo {
-                    name: entry.name.clone(),
-                    uuid: entry.uuid,
-                    size_bytes: entry.size_bytes,
-                    read_only: entry.read_only,
-                    created_unix_s: entry.created_unix_s,
-                });
-            }
-        }
-        found
-    }
-
-    /// A volume or file; the disk's own volumes have no name here.
+    /// A volume of a user; the disk's own volumes have no name here.
     fn shared(&self, name: &str) -> Result<SharedVolume, DiskError> {
         let table = self.table();
-        let found = table.volumes.get(name).filter(|volume| {
-            let kind = volume.borrow().entry.kind;
-            matches!(kind, VolumeKind::Plain | VolumeKind::File)
-        });
+        let found = table.volumes.get(name);
+        let found = found.filter(|volume| volume.borrow().entry.kind == VolumeKind::Plain);
         found
             .cloned()
             .ok_or_else(|| DiskError::NoVolume(name.to_string()))

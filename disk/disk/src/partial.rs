@@ -106,21 +106,11 @@ pub(crate) fn fill_around(
 /// Copies from byte `skip` of `pieces` on.
 pub(crate) fn copy_from(mut into: &mut [u8], mut skip: usize, pieces: &[Piece]) {
     for piece in pieces {
-        let bytes = piece_len(piece);
+        let bytes = piece.len();
         let from = skip.min(bytes);
         let (part, rest) = into.split_at_mut((bytes - from).min(into.len()));
-        match piece {
-            Piece::Data(data) => part.copy_from_slice(&data[from..from + part.len()]),
-            Piece::Zero(_) => part.fill(0),
-        }
+        piece.slice(from..bytes).copy_to(part);
         (into, skip) = (rest, skip - from);
-    }
-}
-
-pub(crate) fn piece_len(piece: &Piece) -> usize {
-    match piece {
-        Piece::Data(data) => data.len(),
-        Piece::Zero(bytes) => *bytes,
     }
 }
 

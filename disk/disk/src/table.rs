@@ -9,8 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 use tonearm_engine::{CommitChange, Engine};
 use tonearm_format::{
-    EXTENTS_MAX, Extent, NAME_MAX, SECTOR, SYSTEM_BLOCKS, VOLUMES_MAX, VolumeEntry, VolumeKind,
-    volume_faults,
+    Extent, NAME_MAX, SECTOR, SYSTEM_BLOCKS, VOLUMES_MAX, VolumeEntry, VolumeKind, volume_faults,
 };
 use tonearm_layout::Piece;
 
@@ -155,21 +154,6 @@ impl Table {
 
 /// A preallocation may take one part in so many of the free space.
 const PLENTY: u64 = 8;
-/// Least and most bytes by which a file grows ahead of its size.
-const CHUNK_MIN: u64 = 64 << 10;
-const CHUNK_MAX: u64 = 64 << 20;
-
-/// Blocks by which a file of `size_bytes` grows: an eighth of its size, within bounds. For a file with many extents
-/// there is no upper bound, so that the extents suffice for any size.
-pub(crate) fn growth_blocks(size_bytes: u64, extents: usize, block_size: u64) -> u64 {
-    let most = if extents < EXTENTS_MAX / 2 {
-        CHUNK_MAX
-    } else {
-        u64::MAX
-    };
-    (size_bytes / 8).clamp(CHUNK_MIN, most).div_ceil(block_size)
-}
-
 /// The change that puts `entry` into `slot`.
 pub(crate) fn put(
     engine: &Engine,
@@ -196,18 +180,6 @@ pub(crate) fn clear(engine: &Engine, pool: &tonearm_base::BufPool, slot: u64) ->
 /// # Errors
 /// When it cannot name a volume.
 pub(crate) fn check_name(name: &str) -> Result<(), DiskError> {
-    check_file_name(name)?;
-    if name.chars().any(|c| c == '/' || c.is_whitespace()) {
-        return Err(bad_name(name, "it has a space or a slash"));
-    }
-    Ok(())
-}
-
-/// Checks the name of a file.
-///
-/// # Errors
-/// When it cannot name a file.
-pub(crate) fn check_file_name(name: &str) -> Result<(), DiskError> {
     if name.is_empty() {
         Err(bad_name(
             name,
@@ -217,6 +189,8 @@ pub(crate) fn check_file_name(name: &str) -> Result<(), DiskError> {
         Err(bad_name(name, "it has over 255 bytes"))
     } else if name.chars().any(char::is_control) {
         Err(bad_name(name, "it has a control character"))
+    } else if name.chars().any(|c| c == '/' || c.is_whitespace()) {
+        Err(bad_name(name, "it has a space or a slash"))
     } else if [LISTS, SPILL, TREE].contains(&name) {
         Err(bad_name(name, "the store keeps it for itself"))
     } else {

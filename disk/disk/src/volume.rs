@@ -3,13 +3,13 @@
 use crate::changes::Changes;
 use crate::error::DiskError;
 use crate::map;
-use crate::partial::{Parts, fill_around, piece_len, settle};
+use crate::partial::{Parts, fill_around, settle};
 use crate::state::{Life, SharedVolume, Watch};
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{ALIGN, Buf, BufPool, Lsn, Slice};
 use tonearm_engine::{Ack, Admission, CommitChange, Engine};
-use tonearm_format::{EXTENTS_MAX, Extent, VolumeKind};
+use tonearm_format::{EXTENTS_MAX, Extent};
 use tonearm_layout::Piece;
 use tonearm_rt::Permit;
 
@@ -42,11 +42,6 @@ impl Volume {
 
     pub(crate) fn shared(&self) -> &SharedVolume {
         &self.shared
-    }
-
-    /// Its kind.
-    pub fn kind(&self) -> VolumeKind {
-        self.shared.borrow().entry.kind
     }
 
     /// Its number since the opening of the store, which no other volume or file gets.
@@ -510,17 +505,13 @@ impl<C: Fn() -> Result<(), DiskError>> Parts for Spans<'_, C> {
 pub(crate) fn cut(pieces: Vec<Piece>, mut skip: usize, mut len: usize) -> Vec<Piece> {
     let mut result = Vec::with_capacity(pieces.len());
     for piece in pieces {
-        let bytes = piece_len(&piece);
+        let bytes = piece.len();
         let from = skip.min(bytes);
         let to = (from + len).min(bytes);
         (skip, len) = (skip - from, len - (to - from));
-        if from == to {
-            continue;
+        if from < to {
+            result.push(piece.slice(from..to));
         }
-        result.push(match piece {
-            Piece::Data(data) => Piece::Data(data.slice(from..to)),
-            Piece::Zero(_) => Piece::Zero(to - from),
-        });
     }
     result
 }

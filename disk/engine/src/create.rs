@@ -124,7 +124,6 @@ pub fn plan_create(
         entry.groups = groups;
     }
     let superblock = Superblock {
-        version: Superblock::version_written(None),
         store: params.store,
         generation: 1,
         epoch: 0,

@@ -2,13 +2,12 @@
 
 use crate::geometry::{BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, COUNTER_MAX};
 use crate::seal::{check, seal};
-use crate::{FormatError, Uuid};
+use crate::{FORMAT_VERSION, FormatError, Uuid};
 use tonearm_base::{Lsn, crc32c};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"TNARCHIV";
-const VERSION: u32 = 1;
 const WHAT: &str = "archive object";
 /// Bytes of the header of an object.
 pub const ARCHIVE_HEADER_BYTES: usize = 128;
@@ -131,7 +130,7 @@ impl ArchiveHeader {
     pub fn encode(&self) -> [u8; ARCHIVE_HEADER_BYTES] {
         let mut raw = Raw::new_zeroed();
         raw.magic = MAGIC;
-        raw.version = VERSION.into();
+        raw.version = FORMAT_VERSION.into();
         raw.store = self.store;
         raw.number = self.number.into();
         raw.epoch = self.epoch.into();

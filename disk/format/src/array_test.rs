@@ -1,3 +1,4 @@
+use crate::FORMAT_VERSION;
 use crate::{
     ARRAY_BYTES, ArrayDescriptor, ArrayLevel, ArrayMember, ArrayMissing, FormatError,
     HEADER_AREA_BYTES, SHEET_OFFSETS, SUPERBLOCK_SLOTS, array_offset, superblock_offset,
@@ -44,7 +45,7 @@ fn a_descriptor_has_its_documented_bytes() {
     let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
     let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
     let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
-    assert_eq!(u32_at(8), 1);
+    assert_eq!(u32_at(8), FORMAT_VERSION);
     assert_eq!(
         (&bytes[16..32], &bytes[32..48]),
         (&[1; 16][..], &[2; 16][..])

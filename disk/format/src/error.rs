@@ -7,7 +7,7 @@ pub enum FormatError {
     #[error("no {0} here (signature does not match)")]
     Signature(&'static str),
     /// The version of the format is not supported.
-    #[error("{what} has format version {found}, this program reads versions up to {supported}")]
+    #[error("{what} has format version {found}, this program reads version {supported} alone")]
     Version {
         /// The structure.
         what: &'static str,

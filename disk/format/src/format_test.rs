@@ -4,7 +4,6 @@ use tonearm_base::{Lsn, RecordSeq};
 
 fn superblock() -> Superblock {
     Superblock {
-        version: 3,
         layout: Layout::Overwrite,
         array: None,
         store: [7; 16],
@@ -98,7 +97,7 @@ fn another_version_is_reported() {
     let error = Superblock::decode(&sector).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "superblock has format version 9, this program reads versions up to 4"
+        "superblock has format version 9, this program reads version 5 alone"
     );
 }
 
@@ -128,7 +127,7 @@ fn a_volume_entry_comes_back_and_zeroes_are_a_free_one() {
         uuid: [3; 16],
         name: "größe".into(),
         size_bytes: 12345,
-        kind: VolumeKind::File,
+        kind: VolumeKind::Tree,
         read_only: true,
         created_unix_s: 5,
         extents: vec![
@@ -139,8 +138,6 @@ fn a_volume_entry_comes_back_and_zeroes_are_a_free_one() {
             EXTENTS_MAX
         ],
     };
-    // All versions of the format have the flag at this place.
-    assert_eq!(entry.encode()[40] & 1, 1);
     assert_eq!(VolumeEntry::decode(&entry.encode()), Ok(Some(entry)));
     assert_eq!(VolumeEntry::decode(&[0; SECTOR]), Ok(None));
 }
@@ -224,44 +221,6 @@ fn with_segments() -> Superblock {
     superblock
 }
 
-/// `superblock` as an earlier program has written it.
-fn in_version(superblock: &Superblock, version: u8) -> [u8; SECTOR] {
-    let mut sector = superblock.encode();
-    sector[8] = version;
-    if version == 1 {
-        sector[62..64].fill(0);
-    }
-    sector[12..16].fill(0);
-    let crc = tonearm_base::crc32c(&sector);
-    sector[12..16].copy_from_slice(&crc.to_le_bytes());
-    sector
-}
-
-#[test]
-fn superblocks_of_versions_1_and_2_are_read_and_version_3_is_written() {
-    let plain = superblock();
-    assert_eq!(plain.encode()[8..12], [3, 0, 0, 0]);
-    let old = Superblock::decode(&in_version(&plain, 1)).unwrap();
-    assert_eq!(
-        old,
-        Superblock {
-            version: 1,
-            ..plain
-        }
-    );
-    let old = Superblock::decode(&in_version(&with_heads(), 2)).unwrap();
-    assert_eq!(
-        old,
-        Superblock {
-            version: 2,
-            ..with_heads()
-        }
-    );
-    // Earlier versions have no heads and no segments layout.
-    assert!(Superblock::decode(&in_version(&with_heads(), 1)).is_err());
-    assert!(Superblock::decode(&in_version(&superblock(), 2)).is_err());
-}
-
 #[test]
 fn the_segments_layout_is_in_the_superblock() {
     let superblock = with_segments();
@@ -301,24 +260,19 @@ fn the_segments_layout_is_in_the_superblock() {
 /// A store whose home blocks are on an array.
 fn with_array(level: ArrayLevel) -> Superblock {
     Superblock {
-        version: 4,
         array: Some(level),
         ..superblock()
     }
 }
 
 #[test]
-fn only_a_store_with_an_array_has_version_4() {
+fn superblock_names_the_level_of_its_array() {
     for (level, code) in [(ArrayLevel::Raid0, 1), (ArrayLevel::Raid5, 5)] {
         let superblock = with_array(level);
         let encoded = superblock.encode();
-        assert_eq!((encoded[8], &encoded[248..250]), (4, &[code, 0][..]));
+        assert_eq!(encoded[248..250], [code, 0]);
         assert_eq!(Superblock::decode(&encoded), Ok(superblock));
     }
-    assert_eq!(superblock().encode()[8], 3);
-    // Programs of version 3 would take the array for a plain member.
-    let older = in_version(&with_array(ArrayLevel::Raid5), 3);
-    assert_eq!(Superblock::decode(&older).unwrap().array, None);
 }
 
 #[test]
@@ -393,15 +347,15 @@ fn a_header_of_a_smaller_sector_comes_back() {
 }
 
 #[test]
-fn patches_and_moves_need_version_2_and_nothing_else_asks_for_it() {
+fn record_of_another_version_is_refused() {
     let kinds = [
-        (EntryKind::Data { crc: 1 }, 1),
-        (EntryKind::Trim { count: 3 }, 1),
-        (EntryKind::Zero { count: 3 }, 1),
-        (EntryKind::Patch { at: 8, value: 0 }, 2),
-        (EntryKind::Move { from: 0, crc: 7 }, 2),
+        EntryKind::Data { crc: 1 },
+        EntryKind::Trim { count: 3 },
+        EntryKind::Zero { count: 3 },
+        EntryKind::Patch { at: 8, value: 0 },
+        EntryKind::Move { from: 0, crc: 7 },
     ];
-    for (kind, version) in kinds {
+    for kind in kinds {
         let last = true;
         let header = header(vec![Entry {
             block: 5,
@@ -411,17 +365,16 @@ fn patches_and_moves_need_version_2_and_nothing_else_asks_for_it() {
         let displaced = vec![7; header.payload_sectors as usize];
         let mut sector = vec![0; SECTOR];
         header.encode(&displaced, &mut sector);
-        assert_eq!(sector[8..12], u32::to_le_bytes(version), "{kind:?}");
         assert_eq!(RecordHeader::decode(&sector), Ok((header, displaced)));
-        let refused = |version: u32, sector: &mut [u8]| {
+        for version in [0, 1, FORMAT_VERSION - 1, FORMAT_VERSION + 1] {
             sector[8..12].copy_from_slice(&version.to_le_bytes());
             sector[12..16].fill(0);
-            let crc = tonearm_base::crc32c(sector);
+            let crc = tonearm_base::crc32c(&sector);
             sector[12..16].copy_from_slice(&crc.to_le_bytes());
-            RecordHeader::decode(sector).is_err()
-        };
-        assert_eq!(refused(1, &mut sector), version == 2, "{kind:?}");
-        assert!(refused(4, &mut sector) && refused(0, &mut sector));
+            let refused = RecordHeader::decode(&sector);
+            let is_named = matches!(refused, Err(FormatError::Version { .. }));
+            assert!(is_named, "{kind:?}: {refused:?}");
+        }
     }
 }
 
@@ -438,7 +391,7 @@ fn run(block: u64, at: u32, words: u32) -> Vec<Entry> {
 }
 
 #[test]
-fn patches_of_adjacent_words_are_a_run_of_version_3() {
+fn patches_of_adjacent_words_are_a_run() {
     // Words, and the slots that they take.
     for (words, slots) in [(1, 1), (2, 2), (3, 2), (4, 3), (6, 3), (7, 4), (300, 101)] {
         let header = header(run(7, 80, words));
@@ -450,10 +403,6 @@ fn patches_of_adjacent_words_are_a_run_of_version_3() {
         assert_eq!(run_slots(words as usize), slots);
         let mut sector = vec![0; SECTOR];
         header.encode(&[], &mut sector);
-        assert_eq!(
-            sector[8..12],
-            u32::to_le_bytes(if words < 3 { 2 } else { 3 })
-        );
         assert_eq!(sector[96..100], u32::to_le_bytes(slots as u32));
         assert_eq!(RecordHeader::decode(&sector), Ok((header, vec![])));
     }

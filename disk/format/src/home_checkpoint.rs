@@ -4,11 +4,10 @@
 use crate::error::check_numbers;
 use crate::geometry::{COUNTER_MAX, SECTOR};
 use crate::map_page::{MAP_ENTRY_BYTES, MapEntry};
-use crate::seal::{check_versions, seal};
-use crate::{FormatError, Uuid};
+use crate::seal::{check, seal};
+use crate::{FORMAT_VERSION, FormatError, Uuid};
 
 const MAGIC: [u8; 8] = *b"TACHKPNT";
-const VERSION: u32 = 1;
 const WHAT: &str = "checkpoint";
 const HAS_HOLES: u16 = 1 << 15;
 const HAS_NOTES: u16 = 1;
@@ -46,7 +45,7 @@ impl HomeCheckpoint {
     pub fn encode(&self) -> [u8; SECTOR] {
         let mut out = [0; SECTOR];
         out[0..8].copy_from_slice(&MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         out[16..32].copy_from_slice(&self.store);
         for (at, value) in [
             (32, self.generation),
@@ -75,7 +74,7 @@ impl HomeCheckpoint {
         }
         let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four"));
         let long = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight"));
-        check_versions(WHAT, VERSION, bytes, word(8), word(12))?;
+        check(WHAT, bytes, word(8), word(12))?;
         let numbers = [("generation", long(32)), ("epoch", long(40))];
         check_numbers(WHAT, COUNTER_MAX, &numbers)?;
         check_numbers(WHAT, PARTIAL_SEQ_MAX, &[("seq", long(48))])?;

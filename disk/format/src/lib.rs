@@ -68,8 +68,8 @@ pub use tree::{
 pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry, VolumeKind};
 pub use volume_table::{VolumeFault, volume_faults};
 
-/// Version of most on-disk structures. Superblocks and log records have later versions of their own.
-pub const FORMAT_VERSION: u32 = 1;
+/// Version of all on-disk structures. Another version is refused. It changes with the format until the first release.
+pub const FORMAT_VERSION: u32 = 5;
 
 /// Identity of a store or member.
 pub type Uuid = [u8; 16];

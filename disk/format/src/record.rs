@@ -7,8 +7,8 @@
 //! right. The payload is valid if and only if each block has the CRC-32C of its entry.
 
 use crate::geometry::{LOG_SECTOR_MIN, SECTOR};
-use crate::seal::{check_versions, seal};
-use crate::{FormatError, Uuid};
+use crate::seal::{check, seal};
+use crate::{FORMAT_VERSION, FormatError, Uuid};
 use tonearm_base::{Lsn, RecordSeq};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -30,12 +30,6 @@ const KIND_ZERO: u8 = 3;
 const KIND_PATCH: u8 = 4;
 const KIND_MOVE: u8 = 5;
 const KIND_RUN: u8 = 6;
-/// Records with only data, trims and zeroes, which the first programs can read.
-const VERSION_PLAIN: u32 = 1;
-/// Records with patches or moves among their entries.
-const VERSION_PATCHES: u32 = 2;
-/// Records with runs of patches.
-const VERSION_RUNS: u32 = 3;
 /// Words in a slot.
 const SLOT_WORDS: usize = ENTRY_BYTES / 8;
 /// Fewest patches of adjacent words that are stored as a run, which takes less space from this number on.
@@ -117,13 +111,6 @@ impl EntryKind {
         match self {
             Self::Trim { count } | Self::Zero { count } => *count,
             Self::Data { .. } | Self::Patch { .. } | Self::Move { .. } => 1,
-        }
-    }
-
-    const fn version(&self) -> u32 {
-        match self {
-            Self::Data { .. } | Self::Trim { .. } | Self::Zero { .. } => VERSION_PLAIN,
-            Self::Patch { .. } | Self::Move { .. } => VERSION_PATCHES,
         }
     }
 }
@@ -273,7 +260,7 @@ impl RecordHeader {
         let raw = RawHeader {
             first_byte: FIRST_BYTE,
             magic: MAGIC,
-            version: self.version().into(),
+            version: FORMAT_VERSION.into(),
             crc: 0.into(),
             store: self.store,
             epoch: self.epoch.into(),
@@ -330,15 +317,14 @@ impl RecordHeader {
         }
         let (raw, rest) =
             RawHeader::ref_from_prefix(sector).map_err(|_| FormatError::Signature(WHAT))?;
-        let version = raw.version.get();
-        check_versions(WHAT, VERSION_RUNS, sector, version, raw.crc.get())?;
+        check(WHAT, sector, raw.version.get(), raw.crc.get())?;
         let count = raw.slots.get() as usize;
         let payload = raw.payload_sectors.get() as usize;
         if count > SECTOR || payload > SECTOR || !record_fits(count, payload, sector.len()) {
             return Err(bad("its entries do not fit into a sector"));
         }
         let (slots, rest) = rest.split_at(count * ENTRY_BYTES);
-        let entries = entries_of(slots, version)?;
+        let entries = entries_of(slots)?;
         let header = Self {
             store: raw.store,
             epoch: raw.epoch.get(),
@@ -364,16 +350,6 @@ impl RecordHeader {
             return Err(bad("its sequence numbers are beyond any store's life"));
         }
         Ok((header, rest[..payload].to_vec()))
-    }
-
-    /// The oldest version of the format that has all of its entries.
-    fn version(&self) -> u32 {
-        let mut runs = self.entries.chunk_by(Entry::runs_on);
-        if runs.any(|run| run.len() >= RUN_MIN) {
-            return VERSION_RUNS;
-        }
-        let versions = self.entries.iter().map(|entry| entry.kind.version());
-        versions.max().unwrap_or(VERSION_PLAIN)
     }
 
     /// Slots that the entries take.
@@ -425,19 +401,19 @@ fn raw_of_run(run: &[Entry]) -> RawEntry {
     }
 }
 
-/// The entries in `slots`, whole slots, of a header of `version`.
-fn entries_of(slots: &[u8], version: u32) -> Result<Vec<Entry>, FormatError> {
+/// The entries in `slots`, whole slots.
+fn entries_of(slots: &[u8]) -> Result<Vec<Entry>, FormatError> {
     let (slots, _) = slots.as_chunks::<ENTRY_BYTES>();
     let mut entries = Vec::with_capacity(slots.len());
     let mut slots = slots.iter();
     while let Some(slot) = slots.next() {
         let raw = RawEntry::ref_from_bytes(slot).map_err(|_| bad("an entry is cut off"))?;
-        if raw.kind == KIND_RUN && version >= VERSION_RUNS {
+        if raw.kind == KIND_RUN {
             let (words, rest) = run_of(raw, slots.as_slice())?;
             entries.extend(words);
             slots = rest.iter();
         } else {
-            entries.push(entry_of(raw, version)?);
+            entries.push(entry_of(raw)?);
         }
     }
     Ok(entries)
@@ -474,7 +450,7 @@ fn run_of<'a>(
     Ok((words, rest))
 }
 
-fn entry_of(raw: &RawEntry, version: u32) -> Result<Entry, FormatError> {
+fn entry_of(raw: &RawEntry) -> Result<Entry, FormatError> {
     let (block, count, crc) = (raw.block.get(), raw.count.get(), raw.crc.get());
     let kind = match raw.kind {
         KIND_DATA => EntryKind::Data { crc },
@@ -487,9 +463,6 @@ fn entry_of(raw: &RawEntry, version: u32) -> Result<Entry, FormatError> {
         KIND_MOVE => EntryKind::Move { from: count, crc },
         _ => return Err(bad("an entry has an unknown kind")),
     };
-    if kind.version() > version {
-        return Err(bad("an entry has a kind that its version does not have"));
-    }
     let possible = match kind {
         EntryKind::Patch { at, .. } => at.is_multiple_of(8),
         EntryKind::Move { from, .. } => from != u64::MAX,

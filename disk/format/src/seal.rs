@@ -12,6 +12,21 @@ pub(crate) fn seal(bytes: &mut [u8]) {
     bytes[CRC].copy_from_slice(&crc.to_le_bytes());
 }
 
+/// Checks the version that was read.
+///
+/// # Errors
+/// When it is another one than [`FORMAT_VERSION`].
+pub(crate) fn check_version(what: &'static str, version: u32) -> Result<(), FormatError> {
+    if version == FORMAT_VERSION {
+        return Ok(());
+    }
+    Err(FormatError::Version {
+        what,
+        found: version,
+        supported: FORMAT_VERSION,
+    })
+}
+
 /// Checks the version and the checksum that were read from `bytes`. The version comes first, because another version
 /// may keep its checksum elsewhere.
 ///
@@ -23,24 +38,7 @@ pub(crate) fn check(
     version: u32,
     crc: u32,
 ) -> Result<(), FormatError> {
-    check_versions(what, FORMAT_VERSION, bytes, version, crc)
-}
-
-/// [`check`] of a structure that has versions up to `newest`.
-pub(crate) fn check_versions(
-    what: &'static str,
-    newest: u32,
-    bytes: &[u8],
-    version: u32,
-    crc: u32,
-) -> Result<(), FormatError> {
-    if version == 0 || version > newest {
-        return Err(FormatError::Version {
-            what,
-            found: version,
-            supported: newest,
-        });
-    }
+    check_version(what, version)?;
     if crc32c_of(&[&bytes[..CRC.start], &[0; 4], &bytes[CRC.end..]]) != crc {
         return Err(FormatError::Checksum(what));
     }

@@ -4,11 +4,10 @@
 use crate::error::check_numbers;
 use crate::geometry::COUNTER_MAX;
 use crate::map_page::NUMBER_MAX;
-use crate::seal::{check_versions, seal};
-use crate::{FormatError, Uuid};
+use crate::seal::{check, seal};
+use crate::{FORMAT_VERSION, FormatError, Uuid};
 
 const MAGIC: [u8; 8] = *b"TASEGSUM";
-const VERSION: u32 = 1;
 const WHAT: &str = "segment summary";
 /// Bytes before the first entry.
 const HEADER_BYTES: usize = 96;
@@ -123,7 +122,7 @@ impl Summary {
     pub fn encode(&self, out: &mut [u8]) {
         out.fill(0);
         out[0..8].copy_from_slice(&MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
         out[16..32].copy_from_slice(&self.store);
         for (at, value) in [
             (32, self.epoch),
@@ -174,7 +173,7 @@ impl Summary {
         let count = word(68) as usize;
         let len = summary_blocks(block_size, count as u64) as usize * block_size as usize;
         let own = bytes.get(..len);
-        check_versions(WHAT, VERSION, own.unwrap_or(bytes), word(8), word(12))?;
+        check(WHAT, own.unwrap_or(bytes), word(8), word(12))?;
         let own = own.ok_or(FormatError::Checksum(WHAT))?;
         check_numbers(WHAT, COUNTER_MAX, &[("epoch", long(32))])?;
         check_numbers(WHAT, NUMBER_MAX, &[("seq", long(40))])?;

@@ -10,7 +10,7 @@ use crate::geometry::{
 };
 use crate::map_page::NUMBER_MAX;
 use crate::record::is_log_sector;
-use crate::seal::{check_versions, seal};
+use crate::seal::{check, seal};
 use crate::segments::{SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN, SegmentLayout};
 use crate::{FORMAT_VERSION, FormatError, Uuid};
 
@@ -19,11 +19,6 @@ use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"TONEARM\0";
-/// Newest version. Version 1 has neither heads nor layouts. Version 2 says how the head of the log's drive is followed.
-/// Version 4 says that home blocks are on an array; only a store with one has it.
-const VERSION: u32 = 4;
-const VERSION_PLAIN: u32 = 3;
-const VERSION_HEAD: u32 = 2;
 /// The log's tracks are those of the drives. Each log member has a [`crate::TrackSheet`].
 const FLAG_PHYSICAL_TRACKS: u16 = 1;
 /// A restore has not written all content yet.
@@ -201,8 +196,6 @@ pub struct LogState {
 /// The superblock of one member.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Superblock {
-    /// Version of the format in which it was read.
-    pub version: u32,
     /// Identity of the store.
     pub store: Uuid,
     /// Number of this update.
@@ -246,18 +239,6 @@ pub struct Superblock {
 }
 
 impl Superblock {
-    /// Newest version of the format that this program reads.
-    pub const VERSION: u32 = VERSION;
-
-    /// The version in which it is written: the one with an array only if there is one, so that earlier programs go on
-    /// opening other stores.
-    pub fn version_written(array: Option<ArrayLevel>) -> u32 {
-        match array {
-            None => VERSION_PLAIN,
-            Some(_) => VERSION,
-        }
-    }
-
     /// The superblock as one sector.
     ///
     /// # Panics
@@ -265,7 +246,7 @@ impl Superblock {
     pub fn encode(&self) -> [u8; SECTOR] {
         let mut raw = Raw::new_zeroed();
         raw.magic = MAGIC;
-        raw.version = Self::version_written(self.array).into();
+        raw.version = FORMAT_VERSION.into();
         raw.store = self.store;
         raw.generation = self.generation.into();
         raw.epoch = self.epoch.into();
@@ -333,34 +314,25 @@ impl Superblock {
         if raw.magic != MAGIC {
             return Err(FormatError::Signature(WHAT));
         }
-        let version = raw.version.get();
-        check_versions(WHAT, VERSION, bytes, version, raw.crc.get())?;
-        let plain = version == FORMAT_VERSION;
+        check(WHAT, bytes, raw.version.get(), raw.crc.get())?;
         let head = HeadKind::ALL.get(usize::from(raw.head.get())).copied();
-        let head = head.filter(|head| match version {
-            FORMAT_VERSION => *head == HeadKind::Sequential,
-            VERSION_HEAD => *head != HeadKind::Sequential,
-            _ => true,
-        });
         let number = raw.layout.get();
         let placement = Placement::ALL.into_iter().find(|one| *one as u16 == number);
-        let layout = match (version, placement) {
-            (..VERSION_PLAIN, _) => Layout::Overwrite,
-            (_, Some(placement)) => Layout::Segments {
+        let layout = match placement {
+            Some(placement) => Layout::Segments {
                 segment_bytes: raw.segment_bytes.get(),
                 placement,
             },
-            (_, None) if number == 0 => Layout::Overwrite,
+            None if number == 0 => Layout::Overwrite,
             _ => return Err(bad("the layout is unknown")),
         };
-        let array = match (version, raw.redundancy.get()) {
-            (..VERSION, _) => None,
-            (_, 1) => Some(ArrayLevel::Raid0),
-            (_, 5) => Some(ArrayLevel::Raid5),
+        let array = match raw.redundancy.get() {
+            0 => None,
+            1 => Some(ArrayLevel::Raid0),
+            5 => Some(ArrayLevel::Raid5),
             _ => return Err(bad("the redundancy is unknown")),
         };
         let superblock = Self {
-            version,
             store: raw.store,
             generation: raw.generation.get(),
             epoch: raw.epoch.get(),
@@ -372,13 +344,9 @@ impl Superblock {
             block_size: raw.block_size.get(),
             member_index: raw.member_index.get(),
             log_member: raw.log_member.get(),
-            log_sector_bytes: if plain {
-                SECTOR as u16
-            } else {
-                raw.log_sector_bytes.get()
-            },
-            physical_tracks: !plain && raw.flags.get() & FLAG_PHYSICAL_TRACKS != 0,
-            incomplete: !plain && raw.flags.get() & FLAG_INCOMPLETE != 0,
+            log_sector_bytes: raw.log_sector_bytes.get(),
+            physical_tracks: raw.flags.get() & FLAG_PHYSICAL_TRACKS != 0,
+            incomplete: raw.flags.get() & FLAG_INCOMPLETE != 0,
             head: head.ok_or(bad("the way to follow the head is unknown"))?,
             track_bytes: raw.track_bytes.get(),
             log_offset: raw.log_offset.get(),

@@ -6,7 +6,7 @@
 
 use crate::error::check_numbers;
 use crate::geometry::{HEADER_AREA_BYTES, SECTOR, SUPERBLOCK_SLOTS, superblock_offset};
-use crate::seal::{check, seal};
+use crate::seal::{check, check_version, seal};
 use crate::{FORMAT_VERSION, FormatError, Uuid};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -240,13 +240,7 @@ impl TrackSheet {
         if raw.magic != MAGIC {
             return Err(FormatError::Signature(WHAT));
         }
-        if raw.version.get() != FORMAT_VERSION {
-            return Err(FormatError::Version {
-                what: WHAT,
-                found: raw.version.get(),
-                supported: FORMAT_VERSION,
-            });
-        }
+        check_version(WHAT, raw.version.get())?;
         let (runs, skips) = (raw.runs.get() as usize, raw.skips.get() as usize);
         let bytes = bytes_of(runs.min(SHEET_BYTES_MAX), skips.min(SHEET_BYTES_MAX));
         if bytes > SHEET_BYTES_MAX {

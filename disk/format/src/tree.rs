@@ -6,6 +6,7 @@ mod node;
 
 pub use node::{TreeNode, child_value, max_value};
 
+use crate::seal::check_version;
 use crate::{FORMAT_VERSION, FormatError};
 use zerocopy::byteorder::little_endian::{U32, U64};
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -108,13 +109,7 @@ impl TreeHeader {
         if raw.magic != MAGIC {
             return Err(FormatError::Signature(WHAT));
         }
-        if raw.version.get() != FORMAT_VERSION {
-            return Err(FormatError::Version {
-                what: WHAT,
-                found: raw.version.get(),
-                supported: FORMAT_VERSION,
-            });
-        }
+        check_version(WHAT, raw.version.get())?;
         let header = Self {
             root: raw.root.get(),
             levels: raw.levels.get(),

@@ -15,7 +15,6 @@ pub const NAME_MAX: usize = 255;
 /// Most extents of a volume.
 pub const EXTENTS_MAX: usize = 224;
 const FLAG_READ_ONLY: u32 = 1;
-const FLAG_FILE: u32 = 1 << 1;
 const FLAG_LISTS: u32 = 1 << 2;
 const FLAG_SPILL: u32 = 1 << 3;
 const FLAG_TREE: u32 = 1 << 4;
@@ -62,8 +61,6 @@ pub enum VolumeKind {
     /// A disk that is served over NBD.
     #[default]
     Plain,
-    /// A file, which grows as it is written. Its extents may cover more than its size.
-    File,
     /// The area of lists and blocks, which belongs to the disk.
     Lists,
     /// Space for writes of open recovery units that do not fit into memory. It belongs to the disk.
@@ -104,7 +101,6 @@ impl VolumeEntry {
         raw.size_bytes = self.size_bytes.into();
         let kind = match self.kind {
             VolumeKind::Plain => 0,
-            VolumeKind::File => FLAG_FILE,
             VolumeKind::Lists => FLAG_LISTS,
             VolumeKind::Spill => FLAG_SPILL,
             VolumeKind::Tree => FLAG_TREE,
@@ -165,9 +161,8 @@ impl VolumeEntry {
         {
             return Err(bad("an extent is not possible"));
         }
-        let kind = match raw.flags.get() & (FLAG_FILE | FLAG_LISTS | FLAG_SPILL | FLAG_TREE) {
+        let kind = match raw.flags.get() & (FLAG_LISTS | FLAG_SPILL | FLAG_TREE) {
             0 => VolumeKind::Plain,
-            FLAG_FILE => VolumeKind::File,
             FLAG_LISTS => VolumeKind::Lists,
             FLAG_SPILL => VolumeKind::Spill,
             FLAG_TREE => VolumeKind::Tree,

@@ -53,7 +53,7 @@ fn fault_of<'a>(
     if !seen.names.insert(&entry.name) {
         return Some("there is another volume of this name".into());
     }
-    if !matches!(entry.kind, VolumeKind::Plain | VolumeKind::File) {
+    if entry.kind != VolumeKind::Plain {
         if seen.kinds.contains(&entry.kind) {
             return Some(
                 "there is another volume of this kind, of which there is one at most".into(),

@@ -654,10 +654,7 @@ impl Fs {
             let pieces = source.read(from.0, from.1 + done, part).await?;
             let mut bytes = Vec::with_capacity(part as usize);
             for piece in pieces {
-                match piece {
-                    Piece::Data(data) => bytes.extend_from_slice(&data),
-                    Piece::Zero(count) => bytes.resize(bytes.len() + count, 0),
-                }
+                piece.append_to(&mut bytes);
             }
             let read = bytes.len() as u64;
             self.write(to.0, to.1 + done, &bytes).await?;

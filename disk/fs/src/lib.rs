@@ -7,7 +7,6 @@
 mod acl;
 mod attrs;
 mod check;
-mod convert;
 mod data;
 mod error;
 mod fs;
@@ -28,7 +27,6 @@ mod unit;
 pub use acl::{ACL_ACCESS, ACL_DEFAULT};
 pub use attrs::{SetAttr, SetXattr};
 pub use check::{FsReport, check};
-pub use convert::Left;
 pub use data::{Allocate, Seek};
 pub use error::FsError;
 pub use fs::{Attr, Fs, News, Space, Way, has_root};

@@ -205,6 +205,57 @@ pub enum Piece {
     Zero(usize),
 }
 
+impl Piece {
+    /// Its bytes.
+    pub fn len(&self) -> usize {
+        match self {
+            Self::Data(data) => data.len(),
+            Self::Zero(bytes) => *bytes,
+        }
+    }
+
+    /// True when it has no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// True when it is known to be zeroes without a look at its content.
+    pub fn is_zero(&self) -> bool {
+        matches!(self, Self::Zero(_))
+    }
+
+    /// Its bytes `range`.
+    pub fn slice(&self, range: Range<usize>) -> Self {
+        match self {
+            Self::Data(data) => Self::Data(data.slice(range)),
+            Self::Zero(_) => Self::Zero(range.len()),
+        }
+    }
+
+    /// Copies its first bytes into `into`, which is no longer than it.
+    pub fn copy_to(&self, into: &mut [u8]) {
+        match self {
+            Self::Data(data) => into.copy_from_slice(&data[..into.len()]),
+            Self::Zero(_) => into.fill(0),
+        }
+    }
+
+    /// Appends its bytes to `bytes`.
+    pub fn append_to(&self, bytes: &mut Vec<u8>) {
+        match self {
+            Self::Data(data) => bytes.extend_from_slice(data),
+            Self::Zero(zeroes) => bytes.resize(bytes.len() + zeroes, 0),
+        }
+    }
+
+    /// The bytes of `pieces`, one after the other.
+    pub fn concat(pieces: &[Self]) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(pieces.iter().map(Self::len).sum());
+        pieces.iter().for_each(|piece| piece.append_to(&mut bytes));
+        bytes
+    }
+}
+
 /// Blocks to make zero.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ZeroRange {

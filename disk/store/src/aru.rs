@@ -200,7 +200,7 @@ impl Aru {
                     };
                     Ok(unit.with_disk(read).await?)
                 }
-                Found::File(fs, ino) => Ok(all(&fs.read(ino, offset, len as u64).await?)),
+                Found::File(fs, ino) => Ok(Piece::concat(&fs.read(ino, offset, len as u64).await?)),
             },
         )
     }
@@ -335,14 +335,13 @@ impl Aru {
 
 /// What a name stands for in a unit.
 enum Found {
-    /// A volume, or a file that is in the volume table still.
+    /// A volume.
     Volume(Volume),
     /// A file, and the file system as the unit sees it.
     File(Fs, u64),
 }
 
 async fn find(unit: &mut OpenUnit, context: &Context, name: &str) -> Result<Found, StoreError> {
-    // What can be moved from the volume table into the tree is moved first.
     let fs = context.files.find().await?;
     let volume = async |aru: &mut tonearm_disk::Aru| Ok(aru.volume(name));
     match unit.with_disk(volume).await? {
@@ -401,31 +400,10 @@ pub(crate) async fn read_in_unit(
         let size = aru.size_bytes(volume);
         let part = size.saturating_sub(offset).min(len as u64);
         match aru.read(volume, offset.min(size), part).await {
-            Ok(pieces) => return Ok(joined(&pieces, part as usize)),
+            Ok(pieces) => return Ok(Piece::concat(&pieces)),
             // The file was made shorter during the read.
             Err(DiskError::OutOfRange { .. }) => {}
             Err(error) => return Err(error),
         }
     }
-}
-
-/// The bytes of `pieces`.
-pub(crate) fn all(pieces: &[Piece]) -> Vec<u8> {
-    let len = pieces.iter().map(|piece| match piece {
-        Piece::Data(data) => data.len(),
-        Piece::Zero(zeroes) => *zeroes,
-    });
-    joined(pieces, len.sum())
-}
-
-/// The bytes of `pieces`, which are `len` together.
-pub(crate) fn joined(pieces: &[Piece], len: usize) -> Vec<u8> {
-    let mut bytes = Vec::with_capacity(len);
-    for piece in pieces {
-        match piece {
-            Piece::Data(data) => bytes.extend_from_slice(data),
-            Piece::Zero(zeroes) => bytes.resize(bytes.len() + zeroes, 0),
-        }
-    }
-    bytes
 }

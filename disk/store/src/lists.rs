@@ -1,9 +1,9 @@
 //! Lists of blocks for threads: in a recovery unit, and as simple operations, which are units of their own.
 
-use crate::aru::{Aru, joined};
+use crate::aru::Aru;
 use crate::error::StoreError;
 use crate::store::{Context, Store};
-use tonearm_disk::{BlockId, DiskError, ListId};
+use tonearm_disk::{BlockId, DiskError, ListId, Piece};
 
 /// A list is an ordered sequence of blocks that are written and read as a whole. Its order guides where they are
 /// placed.
@@ -74,9 +74,9 @@ impl Aru {
     /// # Errors
     /// When there is no such block, damaged, or failed.
     pub fn read_block(&self, block: BlockId) -> Result<Vec<u8>, StoreError> {
-        self.run(async move |aru, disk| {
+        self.run(async move |aru, _| {
             let piece = aru.read_block(block).await?;
-            Ok(joined(&[piece], disk.block_size() as usize))
+            Ok(Piece::concat(&[piece]))
         })
     }
 
@@ -172,7 +172,7 @@ impl Store {
     pub fn read_block(&self, block: BlockId) -> Result<Vec<u8>, StoreError> {
         self.simple(async move |context| {
             let piece = context.disk.read_block(block).await?;
-            Ok(joined(&[piece], context.disk.block_size() as usize))
+            Ok(Piece::concat(&[piece]))
         })
     }
 

@@ -15,8 +15,6 @@ mod opening;
 mod serve;
 mod vacancy;
 
-use clap::CommandFactory;
-use clap::error::ErrorKind;
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 
@@ -24,30 +22,9 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
-/// Commands of earlier versions that are now in another program.
-const MOVED: [&str; 3] = ["calibrate", "drive", "lab"];
-
 fn main() -> ExitCode {
     if let Some(code) = commands::mount_helper() {
         return code;
     }
-    refuse_moved();
     tonearm_terminal::run("tonearm", commands::run)
-}
-
-/// A moved command is a usage error that names the program that has it.
-fn refuse_moved() {
-    let asked = std::env::args_os().nth(1);
-    if let Some(name) = MOVED
-        .iter()
-        .find(|name| asked.as_deref() == Some(name.as_ref()))
-    {
-        let text = format!(
-            "'tonearm {name}' is now 'tonearm-lab {name}', with the same arguments \
-             (cargo build --release -p tonearm-lab builds it)"
-        );
-        cli::Cli::command()
-            .error(ErrorKind::InvalidSubcommand, text)
-            .exit();
-    }
 }

@@ -339,17 +339,10 @@ impl Answer {
     /// Bytes of content in it.
     pub fn bytes(&self) -> u64 {
         match self {
-            Self::Pieces(pieces) => pieces.iter().map(piece_len).sum(),
+            Self::Pieces(pieces) => pieces.iter().map(|piece| piece.len() as u64).sum(),
             Self::Count(bytes) => *bytes,
             _ => 0,
         }
-    }
-}
-
-pub(crate) fn piece_len(piece: &Piece) -> u64 {
-    match piece {
-        Piece::Data(data) => data.len() as u64,
-        Piece::Zero(bytes) => *bytes as u64,
     }
 }
 

@@ -125,7 +125,7 @@ impl Reply {
             }
             (To::Data(reply), Answer::Pieces(pieces)) => match &pieces[..] {
                 [Piece::Data(data)] => reply.data(data),
-                pieces => reply.data(&joined(pieces)),
+                pieces => reply.data(&Piece::concat(pieces)),
             },
             (To::Data(reply), Answer::Bytes(bytes)) => reply.data(&bytes),
             (To::Write(reply), Answer::Count(bytes)) => reply.written(bytes as u32),
@@ -172,17 +172,6 @@ impl Reply {
             To::Test(asked) => asked.answer(Err(error)),
         }
     }
-}
-
-fn joined(pieces: &[Piece]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for piece in pieces {
-        match piece {
-            Piece::Data(data) => bytes.extend_from_slice(data),
-            Piece::Zero(length) => bytes.resize(bytes.len() + length, 0),
-        }
-    }
-    bytes
 }
 
 /// How long the kernel keeps what it may keep.

@@ -5,7 +5,7 @@ mod hostile;
 pub use self::hostile::use_all;
 pub use crate::message::{Changes, Operation, Way, When};
 
-use crate::message::{Answer, Caller, Line, Request, piece_len};
+use crate::message::{Answer, Caller, Line, Request};
 use crate::notices::{Notice, Then};
 use crate::queue::Requests;
 use crate::reply::{Reply, To};
@@ -87,12 +87,13 @@ impl Asked {
     pub fn answer(self, answer: Result<Answer, Errno>) {
         let lines = self.lines.into_inner();
         let said = answer.map(|answer| {
+            let bytes = answer.bytes();
             let (file, number, bytes) = match answer {
                 Answer::Entry(attr, _) | Answer::Attr(attr, _) | Answer::Created(attr, ..) => {
                     translate(&attr);
                     (Some((attr.ino, attr.inode)), 0, Vec::new())
                 }
-                Answer::Pieces(pieces) => (None, pieces.iter().map(piece_len).sum(), Vec::new()),
+                Answer::Pieces(_) => (None, bytes, Vec::new()),
                 Answer::Bytes(bytes) => (None, 0, bytes),
                 Answer::Count(number) | Answer::Offset(number) | Answer::Begun(number) => {
                     (None, number, Vec::new())

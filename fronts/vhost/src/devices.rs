@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 use tonearm_base::BufPool;
-use tonearm_disk::{Disk, VolumeKind};
+use tonearm_disk::Disk;
 use tonearm_requests::{Recorder, RequestMetrics, Requests};
 use tonearm_rt::{Notify, Rt, Semaphore};
 use tonearm_uring::{EventSender, UringHandle};
@@ -161,9 +161,6 @@ impl Devices {
             .disk
             .volume(name)
             .map_err(|error| error.to_string())?;
-        if volume.kind() != VolumeKind::Plain {
-            return Err(format!("{name} is not a volume that is served"));
-        }
         Ok(Shape {
             name: volume.name(),
             size_bytes: volume.size_bytes(),

@@ -132,14 +132,7 @@ async fn request(executor: &Executor, chain: &Chain, expected: &RefCell<Vec<u8>>
 async fn disk(executor: &Executor) -> Vec<u8> {
     let volume = &executor.volume;
     let pieces = volume.read(0, volume.size_bytes()).await.expect("read");
-    let mut content = Vec::new();
-    for piece in pieces {
-        match piece {
-            Piece::Data(data) => content.extend_from_slice(&data),
-            Piece::Zero(bytes) => content.resize(content.len() + bytes, 0),
-        }
-    }
-    content
+    Piece::concat(&pieces)
 }
 
 /// True when two of the parts have bytes in common.

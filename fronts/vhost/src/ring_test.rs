@@ -12,8 +12,8 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::{Device, RawDevice};
 use tonearm_disk::{
-    CreateParams, Disk, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions, Piece,
-    create, plan_create,
+    CreateParams, Disk, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions, create,
+    plan_create,
 };
 use tonearm_format::Roles;
 use tonearm_nbd::transmission::testing::Streams;
@@ -287,10 +287,7 @@ impl Machine {
         self.rt.block_on(async move {
             let mut bytes = Vec::new();
             for piece in volume.read(0, (count * BLOCK) as u64).await.unwrap() {
-                match piece {
-                    Piece::Data(data) => bytes.extend_from_slice(&data),
-                    Piece::Zero(zeroes) => bytes.resize(bytes.len() + zeroes, 0),
-                }
+                piece.append_to(&mut bytes);
             }
             bytes.chunks(BLOCK).map(|block| block[0]).collect()
         })

@@ -60,21 +60,7 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-/// Content of block `number` in the golden images. It compresses well and differs between blocks.
-pub fn golden_block(number: u64) -> Vec<u8> {
+/// Content of block `number`, which differs between blocks.
+pub fn text_block(number: u64) -> Vec<u8> {
     format!("block {number:09} ").into_bytes().repeat(256)
-}
-
-/// How often block 12 of the golden image with patches is overwritten.
-pub const DIFFERENCES: usize = 6;
-
-/// Content of block 12 of the golden image with patches after `times` overwrites. First single words change, then runs
-/// of words, and at last both, over earlier changes.
-pub fn golden_differences(times: usize) -> Vec<u8> {
-    let mut block = golden_block(12);
-    let spans = [8..16, 100..140, 4000..4096, 0..3, 1000..1400, 120..1010];
-    for (time, span) in spans.into_iter().enumerate().take(times) {
-        block[span].fill(b'a' + time as u8);
-    }
-    block
 }

@@ -150,14 +150,13 @@ async fn take_all(disk: &Disk) -> Result<(), String> {
     }
     let mut aru = disk.begin();
     let taken = async {
-        let file = aru.create_file("all", [9; 16], 0).await?;
-        aru.resize(&file, free).await?;
+        aru.create_volume("all", free, [9; 16], 0).await?;
         aru.end().await.map(drop)
     };
     match taken.await {
         Ok(()) if disk.free_bytes() == 0 => Ok(()),
         Ok(()) => Err("the store reports free space after all of it was allocated".into()),
-        // One file cannot have as many extents as that.
+        // One volume cannot have as many extents as that.
         Err(DiskError::Fragmented) => Ok(()),
         Err(error) if error.kind() == ErrorKind::NoSpace => Err(format!(
             "{free} bytes are free and cannot be allocated: {error}"

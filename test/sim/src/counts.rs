@@ -6,7 +6,7 @@ use tonearm_layout::HomeStats;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Met {
     /// A unit that wrote a file has ended.
-    FileWrite,
+    VolumeWrite,
     /// A file was created.
     Creation,
     /// A file was deleted.
@@ -76,7 +76,7 @@ pub enum Met {
 impl Met {
     /// Events of runs with recovery units.
     pub const UNITS: [Met; 13] = [
-        Met::FileWrite,
+        Met::VolumeWrite,
         Met::Creation,
         Met::Deletion,
         Met::Rename,

@@ -73,10 +73,7 @@ impl Found {
 /// Appends the bytes of `pieces`.
 pub fn append(bytes: &mut Vec<u8>, pieces: &[Piece]) {
     for piece in pieces {
-        match piece {
-            Piece::Data(data) => bytes.extend_from_slice(data),
-            Piece::Zero(count) => bytes.resize(bytes.len() + count, 0),
-        }
+        piece.append_to(bytes);
     }
 }
 

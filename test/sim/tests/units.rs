@@ -59,10 +59,7 @@ async fn make(fs: &Fs, name: &[u8], content: &[u8]) -> u64 {
 async fn read(fs: &Fs, ino: u64) -> Result<String, FsError> {
     let mut bytes = Vec::new();
     for piece in fs.read(ino, 0, 1 << 20).await? {
-        match piece {
-            Piece::Data(data) => bytes.extend_from_slice(&data),
-            Piece::Zero(count) => bytes.resize(bytes.len() + count, 0),
-        }
+        piece.append_to(&mut bytes);
     }
     Ok(String::from_utf8(bytes).unwrap())
 }

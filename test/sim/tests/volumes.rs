@@ -8,7 +8,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_disk::{Disk, ErrorKind, OpenOptions, Piece, Volume};
+use tonearm_disk::{Disk, ErrorKind, OpenOptions, Volume};
 use tonearm_rt::Rt;
 use tonearm_sim::{Heads, Shape, StoreImage};
 use tonearm_world::{SimOptions, SimWorld};
@@ -34,10 +34,7 @@ async fn open(image: &StoreImage, rt: &Rt) -> Disk {
 async fn read(volume: &Volume, offset: u64, len: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     for piece in volume.read(offset, len).await.unwrap() {
-        match piece {
-            Piece::Data(data) => bytes.extend_from_slice(&data),
-            Piece::Zero(count) => bytes.resize(bytes.len() + count, 0),
-        }
+        piece.append_to(&mut bytes);
     }
     bytes
 }

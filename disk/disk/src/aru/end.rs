@@ -161,7 +161,7 @@ impl Aru {
             if volume.changes_entry() || !self.names.is_empty() {
                 blocks += 1;
             }
-            if volume.deleted || volume.resized {
+            if volume.deleted || volume.size.is_some() {
                 ranges += volume.shared.borrow().entry.extents.len() as u64;
             }
         }

@@ -11,14 +11,10 @@ use tonearm_format::{Extent, VolumeEntry};
 pub(super) struct ShadowVolume {
     pub shared: SharedVolume,
     pub serial: u64,
-    /// Size when the unit first changed it.
-    base: u64,
     /// How often the volume had been cut off when the unit first changed it.
     cuts: u64,
-    /// Size that the unit has given it.
-    pub size: u64,
-    /// True when the unit has set the size. False when the size only covers what the unit has written.
-    pub resized: bool,
+    /// Size that the unit has set.
+    pub size: Option<u64>,
     /// First block whose committed content the unit has cut off. From there on all bytes are the unit's.
     pub cut: u64,
     /// Blocks taken for it, behind those that it has.
@@ -45,10 +41,8 @@ impl ShadowVolume {
         Self {
             shared: shared.clone(),
             serial: state.serial,
-            base: state.entry.size_bytes,
             cuts: state.cuts,
-            size: state.entry.size_bytes,
-            resized: false,
+            size: None,
             cut: u64::MAX,
             held: Vec::new(),
             created: state.life == Life::Pending,
@@ -60,18 +54,9 @@ impl ShadowVolume {
         Rc::ptr_eq(&self.shared, shared)
     }
 
-    /// The volume's size if the committed size is `committed`: the size that the unit has set, or one that covers what
-    /// it has written.
-    pub fn size_over(&self, committed: u64) -> u64 {
-        match self.resized {
-            true => self.size,
-            false => self.size.max(committed),
-        }
-    }
-
     /// True when the entry may change, apart from its name.
     pub fn changes_entry(&self) -> bool {
-        self.created || self.deleted || self.resized || self.size != self.base
+        self.created || self.deleted || self.size.is_some()
     }
 
     /// Checks that nothing about this volume prevents the unit's end.
@@ -114,7 +99,7 @@ impl ShadowVolume {
         }
         let state = self.shared.borrow();
         let committed = state.entry.size_bytes;
-        let size_bytes = self.size_over(committed);
+        let size_bytes = self.size.unwrap_or(committed);
         let same = size_bytes == committed && self.cut == u64::MAX && !self.created;
         if same && name.is_none() {
             return Ok(Outcome::Same);
@@ -122,7 +107,7 @@ impl ShadowVolume {
         let needed = size_bytes.div_ceil(block_size);
         let mut extents = state.entry.extents.clone();
         let mut cut = self.cut;
-        if self.resized {
+        if self.size.is_some() {
             cut = cut.min(needed);
             extents = map::split(&extents, needed).0;
         }

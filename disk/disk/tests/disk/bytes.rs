@@ -1,4 +1,4 @@
-//! Volumes and files are interfaces of bytes: a write to a part of a block keeps what other writers put into the rest
+//! Volumes are interfaces of bytes: a write to a part of a block keeps what other writers put into the rest
 //! of it.
 
 #![allow(clippy::unwrap_used)]
@@ -26,7 +26,8 @@ fn small_memory() -> OpenOptions {
 /// A file of `blocks` blocks of sevens; none of it is in memory.
 async fn cold_file(disk: &Disk, blocks: u64) -> Volume {
     let mut aru = disk.begin();
-    let file = aru.create_file("f", [1; 16], 1).await.unwrap();
+    let file = aru.create_volume("f", blocks * B, [1; 16], 1);
+    let file = file.await.unwrap();
     aru.write(&file, 0, &vec![7; (blocks * B) as usize])
         .await
         .unwrap();
@@ -89,9 +90,8 @@ impl Writer {
             Writer::LargeUnit => Box::pin(async move {
                 let mut aru = disk.begin();
                 aru.write(&file, offset, &data).await?;
-                let rest = aru
-                    .create_file(&format!("large{offset}"), [2; 16], 1)
-                    .await?;
+                let name = format!("large{offset}");
+                let rest = aru.create_volume(&name, 8 * B, [2; 16], 1).await?;
                 aru.write(&rest, 0, &[3; 8 * BLOCK]).await?;
                 assert_eq!(aru.spilled_blocks(), 9, "the block of f, too");
                 file.read(2 * B, B).await?;
@@ -183,7 +183,7 @@ fn a_unit_over_two_volumes_keeps_others_bytes_in_both() {
                     let mut aru = disk.begin();
                     let mut files = Vec::new();
                     for name in ["f", "g"] {
-                        let file = aru.create_file(name, [1; 16], 1).await.unwrap();
+                        let file = aru.create_volume(name, 3 * B, [1; 16], 1).await.unwrap();
                         aru.write(&file, 0, &[7; 3 * BLOCK]).await.unwrap();
                         files.push(file);
                     }
@@ -248,15 +248,16 @@ fn a_unit_sees_its_own_bytes_over_what_others_commit() {
 }
 
 #[test]
-fn two_units_that_append_in_one_block_keep_each_others_bytes() {
+fn two_units_in_a_block_that_is_new_keep_each_others_bytes() {
     with(&store(8 << 20), OpenOptions::default(), async |disk| {
         let file = cold_file(&disk, 1).await;
+        disk.resize(&file, 2 * B).await.unwrap();
         let (mut a, mut b) = (disk.begin(), disk.begin());
         a.write(&file, B + 100, b"a").await.unwrap();
         b.write(&file, B + 50, b"b").await.unwrap();
         a.end().await.unwrap();
         b.end().await.unwrap();
-        let mut expected = vec![0; 101];
+        let mut expected = vec![0; BLOCK];
         (expected[50], expected[100]) = (b'b', b'a');
         assert_eq!(read_all(&file).await[BLOCK..], expected);
     });
@@ -312,18 +313,24 @@ fn what_others_write_while_a_unit_waits_for_memory_to_end_is_kept() {
 
 /// The unit conflicts, a call of its own does not: it comes after the truncation.
 #[test]
-fn a_plain_write_is_no_conflict_when_others_make_the_file_shorter_meanwhile() {
-    with(&store(8 << 20), OpenOptions::default(), async |disk| {
-        let file = cold_file(&disk, 3).await;
-        let (mut write, _) = Writer::Plain.start(&disk, &file, 2 * B + 10..2 * B + 20);
-        begun(&mut write).await;
-        disk.resize(&file, 100).await.unwrap();
-        write.await.unwrap();
-        let found = read_all(&file).await;
-        assert_eq!(found.len(), 2 * BLOCK + 20);
-        assert!(found[100..2 * BLOCK + 10].iter().all(|byte| *byte == 0));
-        assert!(found[2 * BLOCK + 10..] == [11; 10]);
-    });
+fn a_plain_write_is_no_conflict_when_others_make_the_volume_shorter_meanwhile() {
+    for size in [100, 2 * B + 50] {
+        with(&store(8 << 20), OpenOptions::default(), async move |disk| {
+            let file = cold_file(&disk, 3).await;
+            let (mut write, _) = Writer::Plain.start(&disk, &file, 2 * B + 10..2 * B + 20);
+            begun(&mut write).await;
+            disk.resize(&file, size).await.unwrap();
+            let written = write.await;
+            let mut expected = vec![7; size as usize];
+            if size > 2 * B {
+                written.unwrap();
+                expected[2 * BLOCK + 10..2 * BLOCK + 20].fill(11);
+            } else {
+                assert_eq!(written.unwrap_err().kind(), ErrorKind::OutOfRange);
+            }
+            assert!(read_all(&file).await == expected);
+        });
+    }
 }
 
 /// Zeroes over whole blocks, of which some edge is a part of a block, beside each kind of writer of the rest of that block.
@@ -410,6 +417,7 @@ fn what_a_unit_cuts_off_of_others_growth_is_zero_for_the_next_owner() {
         let file = cold_file(&disk, 1).await;
         let mut unit = disk.begin();
         unit.resize(&file, 2 * B).await.unwrap();
+        disk.resize(&file, 41 * B).await.unwrap();
         disk.write(&file, B, &vec![9; 40 * BLOCK]).await.unwrap();
         disk.engine().drain().await.unwrap();
         unit.end().await.unwrap();
@@ -427,7 +435,7 @@ fn what_a_unit_cuts_off_of_others_growth_is_zero_for_the_next_owner() {
     });
 }
 
-/// A file of two runs, whose blocks get another owner while the first run is read.
+/// A volume of two runs, whose blocks get another owner while the first run is read.
 #[test]
 fn a_read_gives_no_bytes_of_the_next_owner_of_blocks() {
     with_rt(
@@ -438,23 +446,26 @@ fn a_read_gives_no_bytes_of_the_next_owner_of_blocks() {
             let mut files = Vec::new();
             for (name, byte) in [("f", 1), ("g", 2)] {
                 let mut aru = disk.begin();
-                let file = aru.create_file(name, [byte; 16], 1).await.unwrap();
+                let file = aru.create_volume(name, B, [byte; 16], 1);
+                let file = file.await.unwrap();
                 aru.write(&file, 0, &[byte; BLOCK]).await.unwrap();
                 aru.end().await.unwrap();
                 files.push(file);
             }
             let file = &files[0];
-            // More than the file has got ahead of its size: the rest is behind the other file.
+            // The rest of its blocks follow those of the other volume.
+            disk.resize(file, 40 * B).await.unwrap();
             disk.write(file, B, &[1; 39 * BLOCK]).await.unwrap();
             disk.engine().drain().await.unwrap();
             let reader = file.clone();
             let mut read = Box::pin(async move { reader.read(0, 40 * B).await });
             let polled = poll_fn(|context| Poll::Ready(read.as_mut().poll(context).is_pending()));
             assert!(polled.await);
-            disk.resize(file, 0).await.unwrap();
+            disk.resize(file, 1).await.unwrap();
             for name in ["h", "i", "j", "k"] {
                 let mut aru = disk.begin();
-                let next = aru.create_file(name, [3; 16], 1).await.unwrap();
+                let next = aru.create_volume(name, 16 * B, [3; 16], 1);
+                let next = next.await.unwrap();
                 aru.write(&next, 0, &[9; 16 * BLOCK]).await.unwrap();
                 aru.end().await.unwrap();
             }
@@ -504,9 +515,10 @@ impl Op {
     fn apply(&self, file: &mut Vec<u8>) {
         match self {
             Op::Write(offset, len, byte) => {
-                let stop = (offset + len) as usize;
-                file.resize(file.len().max(stop), 0);
-                file[*offset as usize..stop].fill(*byte);
+                // Others may have shortened the volume: the unit cannot end then.
+                if let Some(bytes) = file.get_mut(*offset as usize..(offset + len) as usize) {
+                    bytes.fill(*byte);
+                }
             }
             Op::Resize(size) => file.resize(*size as usize, 0),
         }
@@ -557,6 +569,8 @@ struct Busy {
     work: UnitWork,
     /// The entry that it adds to the unit's log, or commits if there is no unit.
     op: Option<Op>,
+    /// Cuts when it began.
+    since: u64,
     /// It ends the unit.
     ends: bool,
 }
@@ -597,7 +611,7 @@ impl Client {
         let data = vec![byte; step.len as usize];
         let (op, ends) = match (step.what, &self.unit) {
             (0..=7 | 11..=12, _) => (Some(write), false),
-            (8..=9, _) => (Some(Op::Resize(offset)), false),
+            (8..=9, _) => (Some(Op::Resize(offset.max(1))), false),
             (_, Some(_)) => (None, true),
             (_, None) => (None, false),
         };
@@ -611,7 +625,7 @@ impl Client {
                 (None, written.map(drop))
             }),
             (None, 8..=9) => Box::pin(async move {
-                let resized = disk.resize(&file, offset).await;
+                let resized = disk.resize(&file, offset.max(1)).await;
                 (None, resized.map(drop))
             }),
             (None, 11..=12) => {
@@ -624,11 +638,10 @@ impl Client {
                 return;
             }
             (Some(mut unit), 0..=9 | 11..=12) => {
-                self.since.get_or_insert(model.cuts);
                 let resizes = matches!(op, Some(Op::Resize(_)));
                 Box::pin(async move {
                     let done = match resizes {
-                        true => unit.resize(&file, offset).await,
+                        true => unit.resize(&file, offset.max(1)).await,
                         false => unit.write(&file, offset, &data).await,
                     };
                     (Some(unit), done)
@@ -636,7 +649,13 @@ impl Client {
             }
             (Some(unit), _) => Box::pin(async move { (None, unit.end().await.map(drop)) }),
         };
-        self.busy = Some(Busy { work, op, ends });
+        let since = model.cuts;
+        self.busy = Some(Busy {
+            work,
+            op,
+            since,
+            ends,
+        });
     }
 
     /// Goes on with what is under way. Nothing is committed before it is done, and all of it is then.
@@ -659,7 +678,10 @@ impl Client {
                 assert!(since.is_none_or(|since| since == model.cuts), "no conflict");
                 model.commit(&std::mem::take(&mut self.log));
             }
-            Ok(()) if self.unit.is_some() => self.log.extend(busy.op),
+            Ok(()) if self.unit.is_some() => {
+                self.since.get_or_insert(busy.since);
+                self.log.extend(busy.op);
+            }
             Ok(()) => model.commit(&busy.op.into_iter().collect::<Vec<_>>()),
             Err(error) if busy.ends => {
                 assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
@@ -678,9 +700,9 @@ fn case(steps: Vec<Step>, options: OpenOptions, seed: u64) {
         ..SimOptions::default()
     };
     let (expected, closed) = with_rt(&store(8 << 20), options, sim, async move |rt, disk| {
-        let file = cold_file(&disk, 4).await;
+        let file = cold_file(&disk, 6).await;
         let mut model = Model {
-            file: vec![7; 4 * BLOCK],
+            file: vec![7; 6 * BLOCK],
             cuts: 0,
         };
         let mut clients: [Client; 4] = Default::default();

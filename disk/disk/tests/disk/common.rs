@@ -288,14 +288,7 @@ pub async fn assert_sound(disk: &Disk) {
 
 /// The bytes of `pieces`.
 pub fn bytes(pieces: Vec<Piece>) -> Vec<u8> {
-    let mut all = Vec::new();
-    for piece in pieces {
-        match piece {
-            Piece::Data(data) => all.extend_from_slice(&data),
-            Piece::Zero(len) => all.resize(all.len() + len, 0),
-        }
-    }
-    all
+    Piece::concat(&pieces)
 }
 
 /// Begins to wait for `work`, which must have to wait.

@@ -234,7 +234,8 @@ impl Call {
             Self::ReadOnly => disk.set_read_only("main", true).await.unwrap(),
             Self::Unit | Self::LargeUnit => {
                 let mut unit = disk.begin();
-                let file = unit.create_file("f", [1; 16], 1).await.unwrap();
+                let file = unit.create_volume("f", 8 * B, [1; 16], 1);
+                let file = file.await.unwrap();
                 // In turns, and parts of blocks.
                 for block in 0..8 {
                     unit.write(&main, block * B + 8, &[1; 100]).await.unwrap();
@@ -306,7 +307,7 @@ type State = BTreeMap<String, (Vec<u8>, bool)>;
 
 async fn state(disk: &Disk) -> State {
     let mut state = State::new();
-    for entry in disk.volumes().into_iter().chain(disk.files()) {
+    for entry in disk.volumes() {
         let volume = disk.volume(&entry.name).unwrap();
         let found = (content(&volume).await, volume.read_only());
         state.insert(entry.name, found);

@@ -1,4 +1,4 @@
-//! Files: names, growth, sizes, a full store.
+//! Volumes: names, sizes, a full store.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,8 @@ const B: u64 = BLOCK as u64;
 
 async fn make(disk: &Disk, name: &str, content: &[u8]) -> tonearm_disk::Volume {
     let mut aru = disk.begin();
-    let file = aru.create_file(name, [7; 16], 5).await.unwrap();
+    let size = content.len() as u64;
+    let file = aru.create_volume(name, size, [7; 16], 5).await.unwrap();
     aru.write(&file, 0, content).await.unwrap();
     aru.end().await.unwrap();
     file
@@ -22,21 +23,21 @@ async fn content(disk: &Disk, name: &str) -> Vec<u8> {
 }
 
 fn names(disk: &Disk) -> Vec<String> {
-    disk.files().into_iter().map(|file| file.name).collect()
+    let volumes = disk.volumes().into_iter().map(|volume| volume.name);
+    volumes.filter(|name| name != "main").collect()
 }
 
 #[test]
-fn files_are_made_renamed_and_deleted_as_one() {
+fn volumes_are_made_renamed_and_deleted_in_one_unit() {
     let image = on_disk(async |disk| {
         make(&disk, "old", b"old").await;
         make(&disk, "gone", b"gone").await;
         let mut aru = disk.begin();
         aru.delete_volume("old").await.unwrap();
         aru.delete_volume("gone").await.unwrap();
-        let new = aru.create_file("a b/c", [1; 16], 1).await.unwrap();
+        let new = aru.create_volume("new", 3, [1; 16], 1).await.unwrap();
         aru.write(&new, 0, b"new").await.unwrap();
-        aru.rename_volume("a b/c", "old").await.unwrap();
-        assert_eq!(aru.volume("old").unwrap().size_bytes(), 0);
+        aru.rename_volume("new", "old").await.unwrap();
         assert_eq!(aru.size_bytes(&aru.volume("old").unwrap()), 3);
         let missing = aru.volume("gone").err().unwrap();
         assert_eq!(missing.kind(), ErrorKind::NotFound);
@@ -44,7 +45,6 @@ fn files_are_made_renamed_and_deleted_as_one() {
         assert_eq!(content(&disk, "old").await, b"old");
         aru.end().await.unwrap();
         assert_eq!(names(&disk), ["old"]);
-        assert_eq!(disk.volumes().len(), 1, "a file is no volume");
         assert_eq!(content(&disk, "old").await, b"new");
     });
     with(&image, OpenOptions::default(), async |disk| {
@@ -59,24 +59,28 @@ fn names_collide_at_once_or_at_the_end() {
         make(&disk, "x", b"x").await;
         let (mut a, mut b) = (disk.begin(), disk.begin());
         let exists = |error: DiskError| assert_eq!(error.kind(), ErrorKind::Exists);
-        exists(a.create_file("x", [1; 16], 1).await.err().unwrap());
-        exists(a.create_file("main", [1; 16], 1).await.err().unwrap());
-        a.create_file("y", [1; 16], 1).await.unwrap();
-        b.create_file("y", [2; 16], 1).await.unwrap();
+        exists(a.create_volume("x", B, [1; 16], 1).await.err().unwrap());
+        exists(a.create_volume("main", B, [1; 16], 1).await.err().unwrap());
+        a.create_volume("y", B, [1; 16], 1).await.unwrap();
+        b.create_volume("y", B, [2; 16], 1).await.unwrap();
         exists(b.rename_volume("x", "y").await.err().unwrap());
         b.end().await.unwrap();
         assert_eq!(a.end().await.unwrap_err().kind(), ErrorKind::Conflict);
-        for name in ["", ".lists", ".spill", "a\nb", &"x".repeat(256)] {
-            let error = disk.begin().create_file(name, [1; 16], 1).await;
+        for name in [
+            "",
+            ".lists",
+            ".spill",
+            "a\nb",
+            "a b",
+            "a/b",
+            &"x".repeat(256),
+        ] {
+            let error = disk.begin().create_volume(name, B, [1; 16], 1).await;
             assert_eq!(error.err().unwrap().kind(), ErrorKind::Invalid, "{name:?}");
+            let error = disk.begin().rename_volume("main", name).await;
+            assert_eq!(error.unwrap_err().kind(), ErrorKind::Invalid, "{name:?}");
         }
-        let error = disk.begin().rename_volume("main", "a b").await.unwrap_err();
-        assert_eq!(
-            error.kind(),
-            ErrorKind::Invalid,
-            "a volume's name is an export's"
-        );
-        // One that renames a file and one that deletes it.
+        // One that renames a volume and one that deletes it.
         let (mut a, mut b) = (disk.begin(), disk.begin());
         a.rename_volume("x", "z").await.unwrap();
         b.delete_volume("x").await.unwrap();
@@ -87,31 +91,42 @@ fn names_collide_at_once_or_at_the_end() {
 }
 
 #[test]
-fn a_file_grows_with_what_is_written_and_ahead_of_it() {
+fn write_beyond_the_end_is_refused() {
     on_disk(async |disk| {
-        let file = make(&disk, "f", b"").await;
-        let free = disk.free_bytes();
+        let file = make(&disk, "f", &[1; BLOCK + 10]).await;
         let mut aru = disk.begin();
-        aru.write(&file, 3 * B + 10, b"end").await.unwrap();
-        assert_eq!((aru.size_bytes(&file), file.size_bytes()), (3 * B + 13, 0));
-        let all = bytes(aru.read(&file, 0, 3 * B + 13).await.unwrap());
-        assert!(all[..3 * BLOCK + 10].iter().all(|byte| *byte == 0) && all.ends_with(b"end"));
-        let beyond = aru.read(&file, 3 * B, 14).await.err().unwrap();
+        for (offset, len) in [(B + 10, 1), (B, 11), (0, 2 * BLOCK), (u64::MAX, 2)] {
+            let error = aru.write(&file, offset, &vec![2; len]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::OutOfRange, "{len} at {offset}");
+            let error = disk.write(&file, offset, &vec![2; len]).await.unwrap_err();
+            assert_eq!(error.kind(), ErrorKind::OutOfRange, "{len} at {offset}");
+        }
+        assert!(aru.is_empty());
+        // The unit sees its own size.
+        aru.resize(&file, 2 * B).await.unwrap();
+        aru.write(&file, B + 10, b"end").await.unwrap();
+        let beyond = aru.read(&file, 2 * B - 3, 4).await.err().unwrap();
         assert_eq!(beyond.kind(), ErrorKind::OutOfRange);
         aru.end().await.unwrap();
-        assert_eq!(free - disk.free_bytes(), 64 << 10, "the least chunk");
-        let before = disk.stats().commits;
-        for block in 4..16 {
-            let mut aru = disk.begin();
-            aru.write(&file, block * B, &[block as u8; BLOCK])
-                .await
-                .unwrap();
-            aru.end().await.unwrap();
-        }
-        assert_eq!(free - disk.free_bytes(), 64 << 10, "within the chunk");
-        assert_eq!(disk.stats().commits, before + 12);
-        assert_eq!(file.size_bytes(), 16 * B);
-        assert_eq!(bytes(file.read(15 * B, 1).await.unwrap()), [15]);
+        assert_eq!(
+            content(&disk, "f").await[BLOCK + 9..BLOCK + 14],
+            *b"\x01end\0"
+        );
+    });
+}
+
+#[test]
+fn volume_without_room_leaves_nothing_in_its_unit() {
+    on_disk(async |disk| {
+        let mut aru = disk.begin();
+        let too_much = disk.size_bytes() + 100;
+        let full = aru.create_volume("f", too_much, [1; 16], 1).await;
+        assert_eq!(full.err().unwrap().kind(), ErrorKind::NoSpace);
+        let empty = aru.create_volume("f", 0, [1; 16], 1).await;
+        assert_eq!(empty.err().unwrap().kind(), ErrorKind::Invalid);
+        aru.create_volume("g", B, [1; 16], 1).await.unwrap();
+        aru.end().await.unwrap();
+        assert_eq!(names(&disk), ["g"]);
     });
 }
 
@@ -131,7 +146,7 @@ fn what_is_cut_off_never_comes_back() {
         aru.end().await.unwrap();
         assert!(content(&disk, "f").await == model);
         // And over several units.
-        for size in [3 * B + 1, 0, 2 * B, 19 * B] {
+        for size in [3 * B + 1, 1, 2 * B, 19 * B] {
             let mut aru = disk.begin();
             aru.resize(&file, size).await.unwrap();
             aru.end().await.unwrap();
@@ -216,21 +231,11 @@ fn a_volume_is_made_resized_and_deleted_for_good_once_that_was_told() {
 }
 
 #[test]
-fn two_units_that_let_a_file_grow() {
+fn unit_that_grows_a_volume_conflicts_with_one_that_shortens_it() {
     on_disk(async |disk| {
-        let file = make(&disk, "f", &[1; BLOCK]).await;
+        let file = make(&disk, "f", &[1; 3 * BLOCK]).await;
         let (mut a, mut b) = (disk.begin(), disk.begin());
-        a.write(&file, 40 * B, &[2; BLOCK]).await.unwrap();
-        b.write(&file, 20 * B, &[3; BLOCK]).await.unwrap();
-        a.end().await.unwrap();
-        assert_eq!(file.size_bytes(), 41 * B);
-        b.end().await.unwrap();
-        assert_eq!(file.size_bytes(), 41 * B);
-        let all = content(&disk, "f").await;
-        assert_eq!((all[20 * BLOCK], all[40 * BLOCK]), (3, 2));
-        // One that has grown it conflicts with one that has made it shorter.
-        let (mut a, mut b) = (disk.begin(), disk.begin());
-        a.write(&file, 50 * B, &[2; BLOCK]).await.unwrap();
+        a.resize(&file, 50 * B).await.unwrap();
         b.resize(&file, B).await.unwrap();
         b.end().await.unwrap();
         assert_eq!(a.end().await.unwrap_err().kind(), ErrorKind::Conflict);
@@ -242,23 +247,20 @@ fn two_units_that_let_a_file_grow() {
 fn a_store_that_is_nearly_full_gives_what_is_needed() {
     let (_, image) = with(&store(1 << 20), OpenOptions::default(), async |disk| {
         let free = disk.free_bytes();
-        let file = make(&disk, "f", b"").await;
-        let mut written = 0;
+        make(&disk, "f", &[1; BLOCK]).await;
+        let mut size = B;
         let error = loop {
-            let mut aru = disk.begin();
-            match aru.write(&file, written, &[1; BLOCK]).await {
-                Ok(()) => aru.end().await.unwrap(),
+            match disk.resize_volume("f", size + B).await {
+                Ok(()) => size += B,
                 Err(error) => break error,
-            };
-            written += B;
+            }
         };
         assert!(matches!(error, DiskError::StoreFull { .. }), "{error}");
-        assert_eq!((written, disk.free_bytes()), (free, 0), "to the last block");
+        assert_eq!((size, disk.free_bytes()), (free, 0), "to the last block");
         // There is no room either while a unit holds the space.
         disk.delete_volume("f").await.unwrap();
         let mut aru = disk.begin();
-        let g = aru.create_file("g", [1; 16], 1).await.unwrap();
-        aru.resize(&g, free).await.unwrap();
+        aru.create_volume("g", free, [1; 16], 1).await.unwrap();
         let full = disk.create_volume("w", B, [1; 16], 1).await.unwrap_err();
         assert_eq!(full.kind(), ErrorKind::NoSpace);
         aru.abort();
@@ -274,14 +276,14 @@ fn the_table_of_volumes_fills_up_and_is_freed() {
     on_disk(async |disk| {
         let mut aru = disk.begin();
         for number in 0..255 {
-            aru.create_file(&format!("f{number}"), [1; 16], 1)
+            aru.create_volume(&format!("f{number}"), B, [1; 16], 1)
                 .await
                 .unwrap();
         }
         let error = disk.create_volume("one", B, [1; 16], 1).await.unwrap_err();
         assert!(matches!(error, DiskError::TooManyVolumes(256)), "{error}");
         aru.end().await.unwrap();
-        assert_eq!(disk.files().len(), 255);
+        assert_eq!(names(&disk).len(), 255);
         let mut aru = disk.begin();
         for number in 0..255 {
             aru.delete_volume(&format!("f{number}")).await.unwrap();
@@ -298,6 +300,7 @@ fn a_size_that_a_unit_sets_cuts_off_what_others_add_meanwhile() {
             let file = make(&disk, "f", &[1; BLOCK + 100]).await;
             let (mut a, mut b) = (disk.begin(), disk.begin());
             a.resize(&file, size).await.unwrap();
+            b.resize(&file, 3 * B).await.unwrap();
             b.write(&file, B, &[2; 2 * BLOCK]).await.unwrap();
             b.end().await.unwrap();
             // In the same unit, and in a later one.
@@ -330,6 +333,7 @@ fn a_size_for_which_there_is_no_room_changes_nothing() {
         let full = a.resize(&file, too_much).await.unwrap_err();
         assert_eq!(full.kind(), ErrorKind::NoSpace);
         assert_eq!(a.size_bytes(&file), B);
+        b.resize(&file, 2 * B).await.unwrap();
         b.write(&file, B, &[3; BLOCK]).await.unwrap();
         b.end().await.unwrap();
         a.end().await.unwrap();
@@ -348,13 +352,14 @@ fn a_file_that_was_cut_and_grew_again_is_not_what_a_unit_has_read() {
         let file = make(&disk, "f", &[1; BLOCK]).await;
         let mut slow = disk.begin();
         slow.write(&file, 10, b"here").await.unwrap();
-        for size in [0, B] {
+        for size in [1, B] {
             let mut other = disk.begin();
             other.resize(&file, size).await.unwrap();
             other.end().await.unwrap();
         }
         let error = slow.end().await.unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
-        assert_eq!(content(&disk, "f").await, [0; BLOCK]);
+        let now = content(&disk, "f").await;
+        assert_eq!((now[0], &now[1..]), (1, &[0; BLOCK - 1][..]));
     });
 }

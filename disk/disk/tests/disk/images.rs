@@ -320,8 +320,7 @@ type Written = Vec<(String, u64, u8)>;
 /// Uses all that there is: whatever fails is an error.
 async fn work(disk: &Disk, pool: &BufPool) -> Written {
     let mut written = Vec::new();
-    let infos = [disk.volumes(), disk.files()].concat();
-    for (index, info) in infos.iter().enumerate() {
+    for (index, info) in disk.volumes().iter().enumerate() {
         let Ok(volume) = disk.volume(&info.name) else {
             continue;
         };
@@ -465,8 +464,8 @@ fn used(image: &DiskImage, cut: bool) -> ((), DiskImage) {
                 .await?;
             main.trim(20 * BLOCK as u64, 2 * BLOCK as u64, true).await?;
             let mut aru = disk.begin();
-            let name = format!("file {}", disk.files().len());
-            let file = aru.create_file(&name, [7; 16], 0).await?;
+            let name = format!("more{}", disk.volumes().len());
+            let file = aru.create_volume(&name, 9000, [7; 16], 0).await?;
             aru.write(&file, 0, &[4; 9000]).await?;
             let list = aru.new_list().await?;
             let mut block = None;

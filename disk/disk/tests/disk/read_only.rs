@@ -83,13 +83,13 @@ fn a_unit_that_has_changed_a_volume_cannot_end_once_it_is_read_only() {
         main.write(0, block(1), false).await.unwrap();
         let (mut writing, mut deleting) = (disk.begin(), disk.begin());
         writing.write(&main, 0, b"unit").await.unwrap();
-        let file = writing.create_file("f", [5; 16], 1).await.unwrap();
+        let file = writing.create_volume("f", 4, [5; 16], 1).await.unwrap();
         writing.write(&file, 0, b"file").await.unwrap();
         deleting.delete_volume("main").await.unwrap();
         disk.set_read_only("main", true).await.unwrap();
         refused(writing.end().await);
         refused(deleting.end().await);
-        assert!(disk.files().is_empty(), "nothing of the unit is applied");
+        assert!(disk.volume("f").is_err(), "nothing of the unit is applied");
         refuses_every_change(&disk).await;
     });
 }
@@ -112,20 +112,7 @@ fn a_write_that_waits_while_the_volume_becomes_read_only_is_refused() {
 }
 
 #[test]
-fn only_volumes_have_a_mode() {
-    on_disk(async |disk| {
-        let mut unit = disk.begin();
-        unit.create_file("f", [5; 16], 1).await.unwrap();
-        unit.end().await.unwrap();
-        for name in ["f", "missing"] {
-            let error = disk.set_read_only(name, true).await.unwrap_err();
-            assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-        }
-    });
-}
-
-#[test]
-fn after_a_power_cut_the_mode_is_the_old_or_the_new_one_and_the_new_one_once_it_was_told() {
+fn set_read_only_is_atomic_and_durable_once_acknowledged() {
     let image = on_disk(async |disk| {
         let main = disk.volume("main").unwrap();
         main.write(0, block(1), true).await.unwrap();

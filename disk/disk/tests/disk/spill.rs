@@ -34,8 +34,12 @@ async fn file(disk: &Disk, blocks: u64, version: u8) -> Volume {
     let mut aru = disk.begin();
     let file = match disk.volume("f") {
         Ok(file) => file,
-        Err(_) => aru.create_file("f", [1; 16], 1).await.unwrap(),
+        Err(_) => {
+            let file = aru.create_volume("f", blocks * B, [1; 16], 1);
+            file.await.unwrap()
+        }
     };
+    aru.resize(&file, blocks * B).await.unwrap();
     // Backwards and in pieces that are no whole blocks, too.
     for index in (0..blocks).rev() {
         let block = content(index, version);
@@ -79,7 +83,8 @@ fn a_unit_larger_than_memory_and_the_log_commits() {
 fn one_write_larger_than_the_budget_goes_home_at_once() {
     with(&store(40 << 20), options(), async |disk| {
         let mut aru = disk.begin();
-        let f = aru.create_file("f", [1; 16], 1).await.unwrap();
+        let f = aru.create_volume("f", 1500 * B, [1; 16], 1);
+        let f = f.await.unwrap();
         let all: Vec<u8> = (0..1500).flat_map(|index| content(index, 7)).collect();
         aru.write(&f, 0, &all).await.unwrap();
         assert_eq!(disk.shadow_bytes(), 0);
@@ -96,8 +101,9 @@ fn without_space_a_unit_is_told_and_can_be_given_up() {
     with(&store(8 << 20), options(), async |disk| {
         let free = disk.free_bytes();
         let mut aru = disk.begin();
-        let f = aru.create_file("f", [1; 16], 1).await.unwrap();
-        // Twice the space is needed: in the file, and until the commit.
+        // Twice the space is needed: in the volume, and until the commit.
+        let f = aru.create_volume("f", free * 2 / 3, [1; 16], 1);
+        let f = f.await.unwrap();
         let mut index = 0;
         let error = loop {
             match aru.write(&f, index * B, &content(index, 1)).await {
@@ -106,7 +112,7 @@ fn without_space_a_unit_is_told_and_can_be_given_up() {
             }
         };
         assert_eq!(error.kind(), ErrorKind::NoSpace, "{error}");
-        assert!(index * B > free / 4, "{index} blocks of {free} bytes");
+        assert!(index * B > free / 8, "{index} blocks of {free} bytes");
         let own = bytes(aru.read(&f, (index - 1) * B, B).await.unwrap());
         assert_eq!(own, content(index - 1, 1));
         aru.abort();
@@ -122,7 +128,8 @@ fn without_space_a_unit_is_told_and_can_be_given_up() {
 fn small_units_go_on_beside_a_large_one() {
     with(&store(40 << 20), options(), async |disk| {
         let mut large = disk.begin();
-        let f = large.create_file("f", [1; 16], 1).await.unwrap();
+        let f = large.create_volume("f", 500 * B, [1; 16], 1);
+        let f = f.await.unwrap();
         for index in 0..500 {
             large
                 .write(&f, index * B, &content(index, 1))
@@ -150,9 +157,9 @@ fn a_full_store_takes_the_space_of_large_units_back() {
         let space = disk.spill_bytes();
         assert!(space > 0);
         let mut aru = disk.begin();
-        let all = aru.create_file("all", [2; 16], 1).await.unwrap();
         let free = disk.free_bytes();
-        aru.resize(&all, free + space).await.unwrap();
+        let all = aru.create_volume("all", free + space, [2; 16], 1);
+        let all = all.await.unwrap();
         assert_eq!((disk.spill_bytes(), disk.free_bytes()), (0, 0));
         aru.end().await.unwrap();
         check(&f, 1200, 1).await;
@@ -227,7 +234,8 @@ fn a_partial_write_goes_on_from_what_a_large_unit_has_made_of_the_block_meanwhil
             disk.engine().drain().await.unwrap();
             let mut aru = disk.begin();
             aru.write(&v, B, &content(1, 2)).await.unwrap();
-            let f = aru.create_file("f", [1; 16], 1).await.unwrap();
+            let f = aru.create_volume("f", 100 * B, [1; 16], 1);
+            let f = f.await.unwrap();
             aru.write(&f, 0, &vec![3; 100 * BLOCK]).await.unwrap();
             assert_eq!(aru.spilled_blocks(), 101, "the block of v, too");
             let mut partial = begin(&disk);

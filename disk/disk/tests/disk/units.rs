@@ -60,13 +60,13 @@ fn an_aborted_unit_leaves_nothing() {
         let free = disk.free_bytes();
         let mut aru = disk.begin();
         aru.write(&v, 0, &[1; BLOCK]).await.unwrap();
-        let f = aru.create_file("f", [1; 16], 1).await.unwrap();
+        let f = aru.create_volume("f", 9 * B, [1; 16], 1).await.unwrap();
         aru.write(&f, 0, &[1; 9 * BLOCK]).await.unwrap();
         assert!(disk.free_bytes() < free && disk.shadow_bytes() == 10 * B);
         drop(aru);
         assert_eq!((disk.free_bytes(), disk.shadow_bytes()), (free, 0));
         assert_eq!(read(&v, 0, B).await, [0; BLOCK]);
-        assert_eq!(disk.files(), []);
+        assert!(disk.volume("f").is_err());
         assert_eq!(f.read(0, 1).await.unwrap_err().kind(), ErrorKind::Deleted);
     });
 }
@@ -160,11 +160,11 @@ fn after_a_power_cut_a_unit_is_there_or_not() {
             let mut aru = disk.begin();
             aru.write(&v, 0, &[1; BLOCK]).await.unwrap();
             aru.write(&v, 5 * B, &[1; BLOCK]).await.unwrap();
-            let f = aru.create_file("f", [1; 16], 1).await.unwrap();
+            let f = aru.create_volume("f", 3 * B, [1; 16], 1).await.unwrap();
             aru.write(&f, 0, &[1; 3 * BLOCK]).await.unwrap();
             let mut never = disk.begin();
             never.write(&v, 0, &[2; BLOCK]).await.unwrap();
-            never.create_file("never", [1; 16], 1).await.unwrap();
+            never.create_volume("never", B, [1; 16], 1).await.unwrap();
             let lsn = aru.end().await.unwrap();
             disk.wait_durable(lsn).await.unwrap();
             told.set(2);
@@ -188,11 +188,11 @@ fn after_a_power_cut_a_unit_is_there_or_not() {
     async fn found(disk: &Disk) -> Option<u8> {
         let v = disk.volume("v").ok()?;
         let mut found = vec![read(&v, 0, 1).await[0], read(&v, 5 * B, 1).await[0]];
-        let files = disk.files();
-        found.push(files.len() as u8);
-        if let Some(file) = files.first() {
-            assert_eq!((file.name.as_str(), file.size_bytes), ("f", 3 * B));
-            let f = disk.volume("f").unwrap();
+        assert!(disk.volume("never").is_err());
+        let f = disk.volume("f").ok();
+        found.push(u8::from(f.is_some()));
+        if let Some(f) = f {
+            assert_eq!(f.size_bytes(), 3 * B);
             found.push(read(&f, 2 * B, 1).await[0]);
         }
         assert!(found.iter().all(|one| *one == found[0]), "{found:?}");
@@ -203,7 +203,8 @@ fn after_a_power_cut_a_unit_is_there_or_not() {
 /// A unit that is larger than the log: its end waits for the drive.
 async fn larger_than_the_log(disk: &Disk) -> Aru {
     let mut aru = disk.begin();
-    let file = aru.create_file("large", [9; 16], 1).await.unwrap();
+    let file = aru.create_volume("large", 600 * B, [9; 16], 1);
+    let file = file.await.unwrap();
     aru.write(&file, 0, &vec![1; 600 * BLOCK]).await.unwrap();
     aru
 }
@@ -234,8 +235,8 @@ fn what_others_commit_while_a_unit_ends_is_kept() {
 fn a_unit_that_ends_has_room_in_the_log_for_what_others_make_of_it() {
     with(&store(16 << 20), OpenOptions::default(), async |disk| {
         let mut aru = disk.begin();
-        let f = aru.create_file("f", [1; 16], 1).await.unwrap();
-        let g = aru.create_file("g", [2; 16], 1).await.unwrap();
+        let f = aru.create_volume("f", B, [1; 16], 1).await.unwrap();
+        let g = aru.create_volume("g", B, [2; 16], 1).await.unwrap();
         aru.end().await.unwrap();
         let mut large = larger_than_the_log(&disk).await;
         large.delete_volume("f").await.unwrap();

@@ -9,7 +9,7 @@ use crate::superblocks::MemberDevice;
 use tonearm_base::BufPool;
 use tonearm_format::{
     ARRAY_MEMBERS_MAX, ArrayDescriptor, ArrayLevel, ArrayMember, HEADER_AREA_BYTES, PATH_MAX,
-    Roles, SECTOR, STRIPE_MAX, Superblock, Uuid,
+    Roles, SECTOR, STRIPE_MAX, Uuid,
 };
 use tonearm_rt::Rt;
 
@@ -117,7 +117,6 @@ pub fn plan_array(
     let mut plan = plan_create(params, &logical)?;
     let superblock = &mut plan.superblock;
     superblock.array = Some(array.level);
-    superblock.version = Superblock::version_written(superblock.array);
     // Where segments are whole stripes, they begin with a stripe.
     let before = superblock.first_segment_offset(1) - superblock.members[1].data_offset;
     let first = (HEADER_AREA_BYTES + before).next_multiple_of(row_bytes);

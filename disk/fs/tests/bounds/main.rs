@@ -121,7 +121,7 @@ fn with_drive(size_bytes: u64, test: impl AsyncFnOnce(Drive) + 'static) {
     });
 }
 
-/// Changes the tree beside the file system, as a program of an earlier version could.
+/// Changes the tree beside the file system, as a faulty program could.
 async fn craft(
     fs: &Fs,
     mut change: impl FnMut(&mut Tree<'_, TreePages<'_>>) -> Result<(), TreeError> + 'static,

@@ -2,7 +2,7 @@
 
 use crate::{FILE, with_drive};
 use std::collections::BTreeMap;
-use tonearm_fs::{Fs, FsError, New, Piece, ROOT_INO, Rename, Unit};
+use tonearm_fs::{Fs, FsError, New, ROOT_INO, Rename, Unit};
 
 const DIRECTORY: New = New {
     mode: 0o040_755,
@@ -20,10 +20,7 @@ async fn make(fs: &Fs, name: &[u8], content: &[u8]) -> u64 {
 async fn read(fs: &Fs, ino: u64) -> Result<Vec<u8>, FsError> {
     let mut bytes = Vec::new();
     for piece in fs.read(ino, 0, 100).await? {
-        match piece {
-            Piece::Data(data) => bytes.extend_from_slice(&data),
-            Piece::Zero(count) => bytes.resize(bytes.len() + count, 0),
-        }
+        piece.append_to(&mut bytes);
     }
     Ok(bytes)
 }

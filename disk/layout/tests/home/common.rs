@@ -156,10 +156,7 @@ impl Store {
     pub fn read(&self, first: u64, count: u64) -> Result<Vec<u8>, HomeError> {
         let mut bytes = Vec::new();
         for piece in self.pieces(first, count)? {
-            match piece {
-                Piece::Data(slice) => bytes.extend_from_slice(&slice),
-                Piece::Zero(count) => bytes.resize(bytes.len() + count, 0),
-            }
+            piece.append_to(&mut bytes);
         }
         assert_eq!(bytes.len() as u64, count * u64::from(self.shape.block_size));
         Ok(bytes)

@@ -6,8 +6,8 @@ use tonearm_base::{BufPool, Nanos, crc32c};
 use tonearm_device::{Device, RawDevice};
 use tonearm_format::{HEADER_AREA_BYTES, Placement, SegmentLayout, segments_for};
 use tonearm_layout::{
-    Home, HomeBlock, HomeError, Piece, Policy, RebuildReport, Segments, SegmentsMember,
-    SegmentsOptions, ZeroRange,
+    Home, HomeBlock, HomeError, Policy, RebuildReport, Segments, SegmentsMember, SegmentsOptions,
+    ZeroRange,
 };
 use tonearm_rt::{Data, DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
@@ -247,10 +247,7 @@ impl Store {
             .block_on(async move { home.read(first, count).await })?;
         let mut bytes = Vec::new();
         for piece in pieces {
-            match piece {
-                Piece::Data(data) => bytes.extend_from_slice(&data),
-                Piece::Zero(zeroes) => bytes.resize(bytes.len() + zeroes, 0),
-            }
+            piece.append_to(&mut bytes);
         }
         Ok(bytes)
     }

@@ -18,7 +18,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
-use tonearm_disk::{Ack, Changes, Disk, DiskError, Marks, Volume, VolumeKind};
+use tonearm_disk::{Ack, Changes, Disk, DiskError, Marks, Volume};
 use tonearm_engine::ArchiveInfo;
 use tonearm_fs::{Fs, FsError, Way};
 use tonearm_rt::Rt;
@@ -79,7 +79,6 @@ struct SessionState {
 /// What a handle stands for.
 #[derive(Clone)]
 enum OpenFile {
-    /// A volume, or a file that is in the volume table still.
     Volume(Volume),
     File(Rc<Handle>),
 }
@@ -242,10 +241,8 @@ impl Session {
     pub fn open_volume(&self, name: &str) -> Result<Opened, FilesError> {
         self.check_files()?;
         match self.disk().volume(name) {
-            Ok(volume) if volume.kind() == VolumeKind::Plain => {
-                Ok(self.opened(OpenFile::Volume(volume)))
-            }
-            Ok(_) | Err(DiskError::NoVolume(_)) => {
+            Ok(volume) => Ok(self.opened(OpenFile::Volume(volume))),
+            Err(DiskError::NoVolume(_)) => {
                 let text = format!("there is no volume {name:?}; `tonearm volume list` shows all");
                 Err(FilesError::new(FilesErrorKind::NotFound, text))
             }

@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use tonearm_disk::Disk;
-use tonearm_fs::{Fs, FsError, Left, ROOT_INO, SetAttr, Time, has_root};
+use tonearm_fs::{Fs, FsError, ROOT_INO, SetAttr, Time, has_root};
 use tonearm_rt::{Rt, Semaphore};
 
 /// The file system of a store, which sessions, units and the mount share; clones are handles on the same.
@@ -20,8 +20,6 @@ struct State {
     /// One caller opens it at a time.
     turn: Semaphore,
     open: RefCell<Option<Fs>>,
-    /// Files that are in the volume table still.
-    left: RefCell<Vec<Left>>,
 }
 
 impl FileSystem {
@@ -38,11 +36,10 @@ impl FileSystem {
             clock: Rc::new(clock),
             turn: Semaphore::new(rt, 1),
             open: RefCell::new(None),
-            left: RefCell::default(),
         }))
     }
 
-    /// Opens it, if it is not open. Makes it if there is none, and moves files of earlier versions into it.
+    /// Opens it, if it is not open. Makes it if there is none.
     ///
     /// # Errors
     /// As for [`Fs::open`].
@@ -53,7 +50,6 @@ impl FileSystem {
             clock,
             turn,
             open,
-            ..
         } = &*self.0;
         if let Some(fs) = &*open.borrow() {
             return Ok(fs.clone());
@@ -67,15 +63,11 @@ impl FileSystem {
         if is_new {
             give_root(&fs).await?;
         }
-        if !disk.engine().options().read_only {
-            *self.0.left.borrow_mut() = fs.convert().await?;
-        }
         *open.borrow_mut() = Some(fs.clone());
         Ok(fs)
     }
 
-    /// Opens it, if it is not open. `None` when there is none, and no file of an earlier version that is to be moved into it.
-    /// Callers look into the volume table behind this call alone, so that no file is moved while they use it there.
+    /// Opens it, if it is not open. `None` when there is none.
     ///
     /// # Errors
     /// As for [`Fs::open`].
@@ -83,17 +75,11 @@ impl FileSystem {
         if let Some(fs) = &*self.0.open.borrow() {
             return Ok(Some(fs.clone()));
         }
-        let disk = &self.0.disk;
-        let moves = !disk.engine().options().read_only && !disk.files().is_empty();
-        match moves || has_root(disk).await? {
-            true => self.get().await.map(Some),
-            false => Ok(None),
+        if has_root(&self.0.disk).await? {
+            self.get().await.map(Some)
+        } else {
+            Ok(None)
         }
-    }
-
-    /// Files of an earlier version that could not be moved into it.
-    pub fn left(&self) -> Vec<Left> {
-        self.0.left.borrow().clone()
     }
 
     /// Closes it. Calls that are under way go on.

@@ -6,7 +6,6 @@ mod archive;
 mod ends;
 mod files;
 mod fork;
-mod golden;
 mod mounted;
 mod overtaken;
 mod power_cuts;
@@ -18,7 +17,6 @@ mod threads;
 use std::path::PathBuf;
 use tempfile::TempDir;
 use tonearm_base::BufPool;
-use tonearm_disk::Piece;
 use tonearm_store::{Context, CreateOptions, Store, StoreError, StoreOptions, create};
 
 /// Jobs of the tests.
@@ -101,10 +99,7 @@ async fn read(context: Context, name: String, block: u64) -> u8 {
     let pieces = volume.read(block * 4096, 4096).await.unwrap();
     let mut seen = Vec::new();
     for piece in pieces {
-        match piece {
-            Piece::Data(data) => seen.extend_from_slice(&data),
-            Piece::Zero(bytes) => seen.resize(seen.len() + bytes, 0),
-        }
+        piece.append_to(&mut seen);
     }
     assert!(
         seen.len() == 4096 && seen.iter().all(|byte| *byte == seen[0]),

@@ -49,7 +49,6 @@ fn superblock() -> Superblock {
         created_unix_s: 0,
         layout: tonearm_format::Layout::Overwrite,
         array: None,
-        version: Superblock::version_written(None),
         members: vec![MemberEntry {
             uuid: [1; 16],
             roles: Roles {

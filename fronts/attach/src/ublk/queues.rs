@@ -8,7 +8,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::{Sender, SyncSender};
 use tonearm_base::{BufPool, Nanos};
-use tonearm_disk::{Disk, VolumeKind};
+use tonearm_disk::Disk;
 use tonearm_requests::{Recorder, RequestMetrics, Requests};
 use tonearm_rt::{Data, Notify, Op, Rt, Semaphore};
 use tonearm_uring::UringHandle;
@@ -160,9 +160,6 @@ impl Queues {
             return Err("the server is shutting down".to_owned());
         }
         let volume = disk.volume(volume).map_err(|error| error.to_string())?;
-        if volume.kind() != VolumeKind::Plain {
-            return Err(format!("{} is not a volume that is served", volume.name()));
-        }
         let data = device.try_clone().map_err(|error| error.to_string())?;
         Ok(Rc::new(Queue {
             rt: rt.clone(),

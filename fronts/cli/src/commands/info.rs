@@ -81,7 +81,7 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
         Ok(Info {
             used_bytes,
             store: report::uuid(superblock.store),
-            format_version: superblock.version,
+            format_version: tonearm_format::FORMAT_VERSION,
             layout: layout_text(superblock.layout).to_string(),
             state: if log.clean { "clean" } else { "crashed" }.to_string(),
             pid,

@@ -11,7 +11,6 @@ use tonearm_device::raid::{ArrayStatus, MemberState, MemberStatus, Trouble};
 use tonearm_disk::{Disk, ScrubReport, StoreStats};
 use tonearm_format::{
     HeadKind, Layout, MemberEntry, Placement, Roles, SYSTEM_BLOCKS, Superblock, VolumeEntry,
-    VolumeKind,
 };
 use tonearm_layout::{GroupReport, SlotReport};
 use tonearm_store::Executor;
@@ -282,11 +281,7 @@ fn owner(entries: &[VolumeEntry], block: u64, block_size: u32) -> String {
         for extent in &entry.extents {
             if (extent.start..extent.start + extent.count).contains(&block) {
                 let byte = (before + block - extent.start) * u64::from(block_size);
-                let what = match entry.kind {
-                    VolumeKind::File => "file",
-                    _ => "volume",
-                };
-                return format!("{what} {}, byte {byte}", entry.name);
+                return format!("volume {}, byte {byte}", entry.name);
             }
             before += extent.count;
         }

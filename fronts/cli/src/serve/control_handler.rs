@@ -632,7 +632,7 @@ impl ControlHandler {
         Info {
             used_bytes: used_bytes(&self.0.executor, array.as_ref()),
             store: report::uuid(superblock.store),
-            format_version: superblock.version,
+            format_version: tonearm_format::FORMAT_VERSION,
             layout: layout_text(superblock.layout).to_string(),
             state: "served".to_string(),
             pid: Some(std::process::id()),

@@ -30,7 +30,7 @@ use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, FileSystem, Occupant};
 use tonearm_terminal::progress::{Progress, Unit};
-use tonearm_terminal::{report, size};
+use tonearm_terminal::report;
 use tonearm_vhost::Devices;
 
 /// How long clients may take for their last replies at the end.
@@ -165,7 +165,6 @@ fn run_on(
         archives.start(plan, move || drop(refused.send(Event::NotArchived)))?;
     }
     let files = FileSystem::new(rt, &disk);
-    convert(&executor, &disk, &files)?;
     let (mount, mountpoint) = match &inside {
         Some(inside) => {
             let (server, point) = open_mount(
@@ -272,29 +271,6 @@ fn no_room(error: FsError, store: &Path, disk: &Disk) -> anyhow::Error {
         }
         _ => error.into(),
     }
-}
-
-/// Moves the files of an earlier version into the file system.
-fn convert(executor: &Executor, disk: &Disk, files: &FileSystem) -> anyhow::Result<()> {
-    let old = disk.files();
-    if old.is_empty() || disk.engine().options().read_only {
-        return Ok(());
-    }
-    let bytes: u64 = old.iter().map(|file| file.size_bytes).sum();
-    report::note(format_args!(
-        "{} files ({}) were made by an earlier version; they are moved into the file system now, once",
-        report::count(old.len() as u64),
-        size::text(bytes)
-    ));
-    let opening = files.clone();
-    executor.rt.block_on(async move { opening.get().await })?;
-    for left in files.left() {
-        report::note(format_args!(
-            "{} stays where it was: {}; SQLite and `tonearm files` find it, the mount does not show it",
-            left.name, left.why
-        ));
-    }
-    Ok(())
 }
 
 /// Refuses a mount above a member: the next opening would look for it there. Called before the mount is there.
@@ -467,9 +443,7 @@ impl Serving {
     fn serve(&self, accepted: tonearm_nbd::Accepted, handle: impl FnOnce(Volume) -> Volume) {
         let tonearm_nbd::Accepted { socket, client } = accepted;
         // The volume may have been deleted since the handshake: the client sees the end of its connection.
-        if let Ok(volume) = self.disk.volume(&client.export)
-            && volume.kind() == tonearm_disk::VolumeKind::Plain
-        {
+        if let Ok(volume) = self.disk.volume(&client.export) {
             let stream = self.executor.handle.add_stream(socket);
             self.connections.add(stream, client, handle(volume));
         }

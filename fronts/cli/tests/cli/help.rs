@@ -65,19 +65,3 @@ fn manual_pages_and_completions_are_made() {
         contains(&script, "recursive");
     }
 }
-
-#[test]
-fn a_command_that_moved_is_a_usage_error_that_names_the_program_that_has_it() {
-    let bench = Bench::new();
-    for name in ["drive", "calibrate", "lab"] {
-        for arguments in [&[name][..], &[name, "list", "--json"]] {
-            let ran = bench.run(arguments);
-            assert_eq!(ran.code, Some(2), "{ran:?}");
-            contains(
-                &ran.err,
-                &format!("'tonearm {name}' is now 'tonearm-lab {name}'"),
-            );
-            assert_eq!(ran.out, "");
-        }
-    }
-}

@@ -65,7 +65,7 @@ impl Link {
 
     /// Sends the data of a read of `ticket.request.bytes` bytes at `offset`.
     pub fn reply_read(&self, ticket: Ticket, offset: u64, pieces: &[Piece], whole: bool) {
-        let total: usize = pieces.iter().map(piece_bytes).sum();
+        let total: usize = pieces.iter().map(Piece::len).sum();
         if total as u64 != ticket.request.bytes {
             let error = TargetError {
                 errno: NbdErrno::Io,
@@ -96,12 +96,12 @@ impl Link {
             let mut at = offset;
             let end = offset + u64::from(bytes);
             for run in runs(pieces) {
-                let bytes = run.iter().map(piece_bytes).sum::<usize>();
+                let bytes = run.iter().map(Piece::len).sum::<usize>();
                 if bytes == 0 {
                     continue;
                 }
                 let done = at + bytes as u64 == end;
-                if is_hole(&run[0]) {
+                if run[0].is_zero() {
                     outbox.copy(&offset_hole(cookie, at, bytes as u32, done));
                 } else {
                     outbox.copy(&offset_data_header(cookie, at, bytes as u32, done));
@@ -114,25 +114,14 @@ impl Link {
 }
 
 fn put(outbox: &mut Outbox, pieces: &[Piece], how: How) {
-    for piece in pieces.iter().filter(|piece| piece_bytes(piece) > 0) {
+    for piece in pieces.iter().filter(|piece| !piece.is_empty()) {
         outbox.piece(piece, how);
     }
 }
 
-fn is_hole(piece: &Piece) -> bool {
-    matches!(piece, Piece::Zero(_))
-}
-
 /// Groups adjacent pieces of one kind.
 fn runs(pieces: &[Piece]) -> impl Iterator<Item = &[Piece]> {
-    pieces.chunk_by(|a, b| is_hole(a) == is_hole(b))
-}
-
-fn piece_bytes(piece: &Piece) -> usize {
-    match piece {
-        Piece::Data(slice) => slice.len(),
-        Piece::Zero(bytes) => *bytes,
-    }
+    pieces.chunk_by(|a, b| a.is_zero() == b.is_zero())
 }
 
 /// The queue of batches of one connection.

@@ -4,7 +4,6 @@ use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::{Device, DeviceIo, at_once};
 use tonearm_disk::{DiskError, Volume};
-use tonearm_layout::Piece;
 use tonearm_rt::{Data, IoError, Op, Rt};
 
 /// Bytes from `start` on of a volume.
@@ -52,16 +51,8 @@ impl Device for VolumeDevice {
                 };
                 let mut filled = range.start;
                 for piece in pieces {
-                    match piece {
-                        Piece::Data(slice) => {
-                            buf[filled..filled + slice.len()].copy_from_slice(&slice);
-                            filled += slice.len();
-                        }
-                        Piece::Zero(len) => {
-                            buf[filled..filled + len].fill(0);
-                            filled += len;
-                        }
-                    }
+                    piece.copy_to(&mut buf[filled..filled + piece.len()]);
+                    filled += piece.len();
                 }
                 (Ok(bytes), Data::Buf(buf, range))
             })),

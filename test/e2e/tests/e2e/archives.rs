@@ -269,7 +269,7 @@ fn damage_of_an_archive_is_told() {
     });
     contains(
         &text,
-        "has format version 9, this program reads versions up to 1; use a newer tonearm",
+        "has format version 9, this program reads version 5 alone; use the tonearm that made it",
     );
 
     // What lies before a hole can be restored, and the hole is reported. An older state than the latest is not taken without a word.

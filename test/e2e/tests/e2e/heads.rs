@@ -1,6 +1,6 @@
 //! Stores whose log is on drives of its own, with heads that the store follows.
 
-use tonearm_tests::{Bench, contains, golden_block};
+use tonearm_tests::{Bench, contains, text_block};
 
 const CREATE: [&str; 6] = ["create", "s.tn", "--size", "32MiB", "--log-size", "16MiB"];
 
@@ -38,7 +38,7 @@ fn killed_and_recovered_with_every_head() {
             let server = bench.serve_store();
             let mut client = server.client("main");
             for block in 0..200 {
-                let data = golden_block(1000 * round + block);
+                let data = text_block(1000 * round + block);
                 client.write(block * 4096, &data, 0).expect("written");
                 if block % 7 == 0 {
                     client.flush().expect("flushed");
@@ -51,7 +51,7 @@ fn killed_and_recovered_with_every_head() {
             for block in 0..200 {
                 let read = client.read(block * 4096, 4096).expect("read");
                 assert!(
-                    read == golden_block(1000 * round + block),
+                    read == text_block(1000 * round + block),
                     "{more:?}: {block}"
                 );
             }

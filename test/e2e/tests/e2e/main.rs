@@ -23,7 +23,6 @@ mod forks;
 mod front_ends;
 mod fs_conformance;
 mod full_host;
-mod golden;
 mod heads;
 mod hostile;
 mod mount_acls;

@@ -13,7 +13,7 @@ use tonearm_disk::{Aru, Disk, DiskError, ErrorKind};
 use tonearm_format::Uuid;
 use tonearm_rt::Rt;
 
-/// Number of different file names.
+/// Number of different names of volumes.
 const NAMES: u64 = 5;
 pub struct Client {
     rt: Rt,
@@ -24,7 +24,7 @@ pub struct Client {
     stamps: u64,
     /// The current unit shall become larger than memory and log.
     pub(super) large: bool,
-    /// The only file that the client uses, if set.
+    /// The only volume that the client uses, if set.
     pub(super) only: Option<String>,
 }
 
@@ -164,7 +164,7 @@ impl Client {
         self.end(open).await
     }
 
-    /// Two units over one file or over lists. One ends while the other continues.
+    /// Two units over one volume or over lists. One ends while the other continues.
     async fn pair(&mut self) -> Result<(), String> {
         let state = self.now();
         let files: Vec<&String> = state
@@ -303,9 +303,6 @@ impl Client {
         let Some(known) = self.now().volumes.get(&name).cloned() else {
             return Ok(());
         };
-        if known.size == 0 {
-            return Ok(());
-        }
         let volume = self.disk.volume(&name).map_err(|error| error.to_string())?;
         let from = self.below(known.size);
         let count = (1 + self.below(40)).min(known.size - from);
@@ -346,7 +343,7 @@ impl Client {
         Ok(())
     }
 
-    /// A plain write or truncation of a file. It waits until other clients no longer shorten the file.
+    /// A plain write or a resize. It waits until other clients no longer shorten the volume.
     async fn plain(
         &mut self,
         volume: &tonearm_disk::Volume,
@@ -355,8 +352,9 @@ impl Client {
         count: u64,
     ) -> Result<(), String> {
         let (cell, stamps) = (self.cell(), self.stamps(count));
-        let offset = from * cell as u64;
         let resizes = id != MAIN && self.below(4) == 0;
+        let from = if resizes { from.max(1) } else { from };
+        let offset = from * cell as u64;
         let result = match resizes {
             true => self.disk.resize(volume, offset).await,
             false => {
@@ -367,7 +365,13 @@ impl Client {
         };
         let lsn = match result {
             Ok(lsn) => lsn,
-            Err(error) if matches!(error.kind(), ErrorKind::Deleted | ErrorKind::NoSpace) => {
+            // Another client has deleted or shortened the volume, or there is no space.
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::Deleted | ErrorKind::OutOfRange | ErrorKind::NoSpace
+                ) =>
+            {
                 return Ok(());
             }
             Err(error) => return Err(format!("a plain write: {error}")),
@@ -379,7 +383,7 @@ impl Client {
                 unit.put(id, behind, 0);
             }
         } else {
-            unit.write(&state, &state, id, from + count);
+            unit.touch(&state, id);
             for (place, stamp) in (from..).zip(stamps) {
                 unit.put(id, place, stamp);
             }

@@ -1,4 +1,4 @@
-//! The operations of clients on volumes and files.
+//! The operations of clients on volumes.
 
 use super::client::{Client, Done, done};
 use super::content::{CELLS, bytes_of};
@@ -8,9 +8,9 @@ use std::rc::Rc;
 use tonearm_disk::{Aru, DiskError, ErrorKind, Volume};
 use tonearm_format::Uuid;
 
-/// Largest size of a file in blocks, except for a file that fills the store.
-const FILE_BLOCKS: u64 = 40;
-/// If at most this many blocks are free, a file may take all of them.
+/// Largest size of a volume in blocks, except for `main` and one that fills the store.
+const VOLUME_BLOCKS: u64 = 40;
+/// If at most this many blocks are free, a volume may take all of them.
 const FEW_BLOCKS: u64 = 60;
 
 impl Client {
@@ -37,8 +37,11 @@ impl Client {
         let mut uuid = [7; 16];
         uuid[..8].copy_from_slice(&id.to_le_bytes());
         let taken = unit.look_up(&self.now(), &name).is_some();
-        match aru.create_file(&name, uuid, 0).await {
-            Ok(_) if !taken => unit.create(&name, uuid),
+        let size = 1 + self.below(6 * CELLS as u64);
+        let bytes = size * self.cell() as u64;
+        match aru.create_volume(&name, bytes, uuid, 0).await {
+            Ok(_) if !taken => unit.create(&name, uuid, size),
+            Err(error) if error.kind() == ErrorKind::NoSpace => return Ok(Done::NoRoom),
             Err(DiskError::VolumeExists(_)) if taken => {}
             Ok(_) => return Err(format!("a unit has made {name}, which is there")),
             Err(error) => return Err(format!("a unit makes {name}: {error}")),
@@ -82,10 +85,10 @@ impl Client {
         let size = unit.size(&self.now(), id);
         let end = match id == MAIN {
             true => size,
-            false => (size + 6 * cells).min(FILE_BLOCKS * cells),
+            false => (size + 6 * cells).min(VOLUME_BLOCKS * cells),
         };
         let longest = match self.below(8) {
-            _ if self.large => FILE_BLOCKS,
+            _ if self.large => VOLUME_BLOCKS,
             0 => 30,
             _ => 4,
         };
@@ -99,13 +102,19 @@ impl Client {
         let (cell, stop) = (self.cell(), from + count);
         let written = self.stamps(count);
         let data = bytes_of(&written, cell);
+        if stop > size {
+            let done = self.set_size(aru, unit, &volume, id, stop).await?;
+            if !matches!(done, Done::Yes) {
+                return Ok(done);
+            }
+        }
         let before = self.now();
         let offset = from * cell as u64;
         let done = done(aru.write(&volume, offset, &data).await, "a write")?;
         if !matches!(done, Done::Yes) {
             return Ok(done);
         }
-        unit.write(&before, &self.now(), id, stop);
+        unit.touch(&before, id);
         for (place, stamp) in (from..stop).zip(&written) {
             unit.put(id, place, *stamp);
         }
@@ -120,8 +129,7 @@ impl Client {
             return Ok(Done::Yes);
         };
         let cells = CELLS as u64;
-        let before = self.now();
-        let old_size = unit.size(&before, id);
+        let old_size = unit.size(&self.now(), id);
         let block = u64::from(self.disk.block_size());
         let free = self.disk.free_bytes() / block;
         let size = match self.below(8) {
@@ -132,15 +140,28 @@ impl Client {
             }
             // Near the current size, where other clients may write to the same block.
             1..3 => (old_size + self.below(2 * cells)).saturating_sub(cells),
-            _ => self.below(FILE_BLOCKS * cells),
+            _ => self.below(VOLUME_BLOCKS * cells),
         };
         let size = if self.below(2) == 0 {
             size - size % cells
         } else {
             size
         };
+        self.set_size(aru, unit, &volume, id, size.max(1)).await
+    }
+
+    async fn set_size(
+        &mut self,
+        aru: &mut Aru,
+        unit: &mut Unit,
+        volume: &Volume,
+        id: Uuid,
+        size: u64,
+    ) -> Result<Done, String> {
+        let cells = CELLS as u64;
+        let before = self.now();
         let bytes = size * self.cell() as u64;
-        let done = done(aru.resize(&volume, bytes).await, "a resize")?;
+        let done = done(aru.resize(volume, bytes).await, "a resize")?;
         if !matches!(done, Done::Yes) {
             return Ok(done);
         }
@@ -150,7 +171,7 @@ impl Client {
         }
         if !size.is_multiple_of(cells) {
             let index = size / cells;
-            self.check_block(aru, unit, &volume, id, index).await?;
+            self.check_block(aru, unit, volume, id, index).await?;
         }
         Ok(Done::Yes)
     }

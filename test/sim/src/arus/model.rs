@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tonearm_disk::{Disk, Piece, VolumeInfo};
 use tonearm_format::Uuid;
 
-/// A volume or file. Sizes are in cells.
+/// A volume. Sizes are in cells.
 #[derive(Clone, Debug)]
 pub struct Volume {
     pub id: Uuid,
@@ -63,13 +63,12 @@ impl State {
     /// When something cannot be read, or is torn.
     pub async fn read(disk: &Disk) -> Result<Self, String> {
         let mut volumes = BTreeMap::new();
-        let infos = disk.volumes().into_iter().chain(disk.files());
         for VolumeInfo {
             name,
             uuid,
             size_bytes,
             ..
-        } in infos
+        } in disk.volumes()
         {
             let cell = disk.block_size() as usize / CELLS;
             let volume = disk.volume(&name).map_err(|error| error.to_string())?;
@@ -145,10 +144,7 @@ impl State {
 pub fn cells(pieces: &[Piece], cell: usize) -> Result<Vec<u64>, String> {
     let mut bytes = Vec::new();
     for piece in pieces {
-        match piece {
-            Piece::Data(data) => bytes.extend_from_slice(data),
-            Piece::Zero(zeroes) => bytes.resize(bytes.len() + zeroes, 0),
-        }
+        piece.append_to(&mut bytes);
     }
     stamps_of(&bytes, cell)
 }
@@ -237,8 +233,8 @@ pub struct UnitVolume {
     first: Option<Rc<Volume>>,
     /// How often the volume had been shortened by then.
     cuts: u64,
-    size: u64,
-    resized: bool,
+    /// The size that the unit has set.
+    size: Option<u64>,
     /// The first block that the unit has cut off.
     cut: u64,
     /// Cells that the unit has written, by block.
@@ -269,18 +265,21 @@ impl Unit {
     pub fn is_structural(&self) -> bool {
         !self.lists.log.is_empty()
             || !self.namings.is_empty()
-            || self.volumes.values().any(|volume| volume.resized)
+            || self.volumes.values().any(|volume| volume.size.is_some())
     }
 
     /// Counts the events of the unit, which has ended on `state`.
     pub fn count(&self, state: &State, counts: &mut Counts) {
         for (id, volume) in &self.volumes {
             let wrote = *id != MAIN && !volume.shadow.is_empty();
-            counts.met(Met::FileWrite, u64::from(wrote));
+            counts.met(Met::VolumeWrite, u64::from(wrote));
             let found = state.by_id(*id).map(|(_, found)| found);
             let changed = volume.first.as_ref().zip(found);
             let changed = changed.is_some_and(|(first, found)| !Rc::ptr_eq(first, found));
-            let into_a_block = volume.resized && !volume.size.is_multiple_of(CELLS as u64);
+            let sizes = volume.size.into_iter();
+            let into_a_block = sizes
+                .into_iter()
+                .any(|size| !size.is_multiple_of(CELLS as u64));
             counts.met(Met::SharedResize, u64::from(changed && into_a_block));
         }
         for naming in &self.namings {
@@ -303,11 +302,12 @@ impl Unit {
         counts.met(Met::BlockWrite, self.lists.written.len() as u64);
     }
 
-    pub fn create(&mut self, name: &str, id: Uuid) {
+    pub fn create(&mut self, name: &str, id: Uuid, size: u64) {
         self.overlay.insert(name.to_string(), Some(id));
         self.namings.push(Naming::Create(name.to_string(), id));
         let created = UnitVolume {
             created: true,
+            size: Some(size),
             ..new_volume(None)
         };
         self.volumes.insert(id, created);
@@ -333,7 +333,8 @@ impl Unit {
         let committed = state.by_id(id).map_or(0, |(_, volume)| volume.size);
         self.volumes
             .get(&id)
-            .map_or(committed, |volume| volume.size_over(committed))
+            .and_then(|volume| volume.size)
+            .unwrap_or(committed)
     }
 
     /// Content of the block as the unit sees it.
@@ -348,15 +349,6 @@ impl Unit {
             write_over(&mut block, own);
         }
         block
-    }
-
-    /// Records a write up to cell `stop` that began in the state `before`.
-    pub fn write(&mut self, before: &State, state: &State, id: Uuid, stop: u64) {
-        let committed = state.by_id(id).map_or(0, |(_, volume)| volume.size);
-        let volume = self.touch(before, id);
-        if stop > volume.size_over(committed) {
-            volume.size = stop;
-        }
     }
 
     /// Records a written cell.
@@ -375,10 +367,11 @@ impl Unit {
         let kept = blocks_of(size);
         volume.shadow.retain(|index, _| *index < kept);
         volume.cut = volume.cut.min(kept);
-        (volume.size, volume.resized) = (size, true);
+        volume.size = Some(size);
     }
 
-    fn touch(&mut self, state: &State, id: Uuid) -> &mut UnitVolume {
+    /// The volume among those that the unit changes, as it was in `state` if it is new there.
+    pub fn touch(&mut self, state: &State, id: Uuid) -> &mut UnitVolume {
         let first = || state.by_id(id).map(|(_, volume)| volume.clone());
         let known = self.volumes.entry(id);
         known.or_insert_with(|| new_volume(first()))
@@ -416,12 +409,9 @@ impl Unit {
                 },
                 |volume| (*volume).clone(),
             );
-            volume.size = unit.size_over(size);
+            volume.size = unit.size.unwrap_or(size);
             let kept = blocks_of(volume.size);
-            let cut = match unit.resized {
-                true => unit.cut.min(kept),
-                false => unit.cut,
-            };
+            let cut = unit.size.map_or(unit.cut, |_| unit.cut.min(kept));
             let left = cut.saturating_mul(CELLS as u64).min(volume.size);
             volume.cuts += u64::from(left < size);
             volume.blocks.resize(kept as usize, Block::default());
@@ -471,22 +461,11 @@ impl Unit {
     }
 }
 
-impl UnitVolume {
-    fn size_over(&self, committed: u64) -> u64 {
-        match self.resized {
-            true => self.size,
-            false => self.size.max(committed),
-        }
-    }
-}
-
 fn new_volume(first: Option<Rc<Volume>>) -> UnitVolume {
-    let size = first.as_ref().map_or(0, |volume| volume.size);
     UnitVolume {
         cuts: first.as_ref().map_or(0, |volume| volume.cuts),
         first,
-        size,
-        resized: false,
+        size: None,
         cut: u64::MAX,
         shadow: BTreeMap::new(),
         created: false,

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use tonearm_base::crc32c;
-use tonearm_fs::{Fs, FsError, Piece, ROOT_INO};
+use tonearm_fs::{Fs, FsError, ROOT_INO};
 
 /// What a file is.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -231,10 +231,7 @@ async fn file(fs: &Fs, ino: u64, dir: u64) -> Result<File, FsError> {
 pub async fn content(fs: &Fs, ino: u64, size: u64) -> Result<Vec<u8>, FsError> {
     let mut data = Vec::with_capacity(size as usize);
     for piece in fs.read(ino, 0, size + 5000).await? {
-        match piece {
-            Piece::Data(part) => data.extend_from_slice(&part),
-            Piece::Zero(count) => data.resize(data.len() + count, 0),
-        }
+        piece.append_to(&mut data);
     }
     assert_eq!(data.len() as u64, size, "bytes of file {ino}");
     Ok(data)

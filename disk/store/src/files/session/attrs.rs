@@ -46,11 +46,6 @@ impl Session {
         aru: Option<AruId>,
         set: NewAttr,
     ) -> Result<(), FilesError> {
-        if self.table_file(path).await?.is_some() {
-            return Err(failed(format!(
-                "{path:?} is kept outside of the file system, without attributes; copy it to another name"
-            )));
-        }
         let time = |unix_s| Time {
             s: i64::try_from(unix_s).unwrap_or(i64::MAX),
             ns: 0,

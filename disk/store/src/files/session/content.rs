@@ -1,12 +1,12 @@
 //! The content of files and volumes.
 
 use super::{OpenFile, RUNS_MAX, Session, failed};
-use crate::aru::{all, joined, read_in_unit};
+use crate::aru::read_in_unit;
 use crate::files::{AruId, Due, FileId, FilesError, FilesErrorKind, HeldWrite};
 use crate::open_unit::OpenUnit;
 use std::collections::BTreeMap;
 use tonearm_base::{AlignedMemory, LooseBuf};
-use tonearm_disk::{Aru, DiskError, Volume, VolumeKind};
+use tonearm_disk::{Aru, DiskError, Piece, Volume};
 use tonearm_fs::{Allocate, Fs, FsError, Seek, SetAttr};
 
 impl Session {
@@ -71,14 +71,14 @@ impl Session {
                 self.within(id, within).await
             }
             (OpenFile::Volume(volume), None) => read_volume(&volume, offset, len).await,
-            (OpenFile::File(file), None) => {
-                Ok(all(&file.fs.read(file.ino, offset, len as u64).await?))
-            }
+            (OpenFile::File(file), None) => Ok(Piece::concat(
+                &file.fs.read(file.ino, offset, len as u64).await?,
+            )),
             (OpenFile::File(file), Some(id)) => {
                 let system = self.system().clone();
                 let read = async |unit: &mut OpenUnit| {
                     let fs = unit.files(&system).await?.fs();
-                    Ok(all(&fs.read(file.ino, offset, len as u64).await?))
+                    Ok(Piece::concat(&fs.read(file.ino, offset, len as u64).await?))
                 };
                 self.within(id, read).await
             }
@@ -166,20 +166,9 @@ impl Session {
         size: u64,
     ) -> Result<(), FilesError> {
         match self.file(file)? {
-            OpenFile::Volume(volume) if volume.kind() == VolumeKind::Plain => Err(failed(
+            OpenFile::Volume(_) => Err(failed(
                 "the size of a volume is changed by `tonearm volume resize`",
             )),
-            OpenFile::Volume(volume) => match aru {
-                Some(id) => {
-                    let resize = async |aru: &mut Aru| aru.resize(&volume, size).await;
-                    let within = async |unit: &mut OpenUnit| Ok(unit.with_disk(resize).await?);
-                    self.within(id, within).await
-                }
-                None => {
-                    let lsn = self.disk().resize(&volume, size).await?;
-                    self.acknowledge(lsn, false).await
-                }
-            },
             OpenFile::File(file) => {
                 let set = SetAttr {
                     size: Some(size),
@@ -205,7 +194,7 @@ async fn read_volume(volume: &Volume, offset: u64, len: usize) -> Result<Vec<u8>
         let size = volume.size_bytes();
         let part = size.saturating_sub(offset).min(len as u64);
         match volume.read(offset.min(size), part).await {
-            Ok(pieces) => return Ok(joined(&pieces, part as usize)),
+            Ok(pieces) => return Ok(Piece::concat(&pieces)),
             // The file was made shorter during the read.
             Err(DiskError::OutOfRange { .. }) => {}
             Err(error) => return Err(error.into()),

@@ -1,25 +1,17 @@
-//! Names: paths in the file system, and files that are in the volume table still.
+//! Names: paths in the file system.
 
 use super::attrs::owned_as;
 use super::{
-    BETWEEN_LOOKS, CLOSING, DIRECTORY_MODE, FILE_MODE, Handle, LISTED, OpenFile, Opened, Session,
-    failed,
+    BETWEEN_LOOKS, CLOSING, DIRECTORY_MODE, FILE_MODE, Handle, LISTED, Opened, Session, failed,
 };
 use crate::files::{AruId, FileInfo, FilesError, FilesErrorKind, Listing, Open};
 use crate::open_unit::OpenUnit;
-use tonearm_disk::{Volume, VolumeKind};
 use tonearm_fs::{Attr, Fs, FsError, Inode, Rename};
 
 impl Session {
     /// Opens a file.
     pub async fn open(&self, name: &str, how: Open) -> Result<Opened, FilesError> {
         self.check_files()?;
-        if let Some(volume) = self.table_file(name).await? {
-            return match how.create && how.exclusive {
-                true => Err(there_is(name)),
-                false => Ok(self.opened(OpenFile::Volume(volume))),
-            };
-        }
         let fs = match how.create {
             true => self.fs_to_change().await?,
             false => self.fs().await?.ok_or_else(|| no_file(name))?,
@@ -67,9 +59,6 @@ impl Session {
     /// Makes a file within a unit; as [`Session::open`].
     pub async fn create(&self, aru: AruId, name: &str) -> Result<Opened, FilesError> {
         self.check_files()?;
-        if self.table_file(name).await?.is_some() {
-            return Err(there_is(name));
-        }
         let system = self.system().clone();
         let create = async |unit: &mut OpenUnit| {
             let fs = unit.files(&system).await?.fs().clone();
@@ -84,9 +73,6 @@ impl Session {
 
     /// What is at `path`.
     pub async fn look(&self, path: &str) -> Result<FileInfo, FilesError> {
-        if let Some(volume) = self.table_file(path).await? {
-            return Ok(table_info(path, volume.size_bytes(), 0));
-        }
         let Some(fs) = self.fs().await? else {
             // The root directory is there before anything is in it.
             let root = Inode {
@@ -107,15 +93,7 @@ impl Session {
     /// A part of the directory `path`, from behind the place `after` on.
     pub async fn list(&self, path: &str, after: u64) -> Result<Listing, FilesError> {
         let mut listing = Listing::default();
-        // What can be moved from the volume table into the tree is moved first.
-        let fs = self.fs().await?;
-        if after == 0 && is_root(path) {
-            let table = self.disk().files().into_iter();
-            let table =
-                table.map(|file| table_info(&file.name, file.size_bytes, file.created_unix_s));
-            listing.files.extend(table);
-        }
-        let Some(fs) = fs else {
+        let Some(fs) = self.fs().await? else {
             return Ok(listing);
         };
         let list = async {
@@ -140,9 +118,6 @@ impl Session {
     }
 
     pub async fn exists(&self, name: &str) -> Result<bool, FilesError> {
-        if self.table_file(name).await?.is_some() {
-            return Ok(true);
-        }
         let Some(fs) = self.fs().await? else {
             return Ok(false);
         };
@@ -154,11 +129,6 @@ impl Session {
     }
 
     pub async fn delete(&self, name: &str) -> Result<(), FilesError> {
-        if let Some(volume) = self.table_file(name).await? {
-            let mut aru = self.disk().begin();
-            aru.delete_volume(&volume.name()).await?;
-            return self.acknowledge(aru.end().await?, false).await;
-        }
         let fs = self.fs().await?.ok_or_else(|| no_file(name))?;
         let delete = async {
             let (dir, own) = fs.above(name.as_bytes()).await?;
@@ -175,14 +145,6 @@ impl Session {
         if self.disk().volume(to).is_ok() {
             return Err(there_is(to));
         }
-        if let Some(volume) = self.table_file(from).await? {
-            if self.exists(to).await? {
-                return Err(there_is(to));
-            }
-            let mut aru = self.disk().begin();
-            aru.rename_volume(&volume.name(), to).await?;
-            return self.acknowledge(aru.end().await?, false).await;
-        }
         let fs = self.fs().await?.ok_or_else(|| no_file(from))?;
         let rename = async {
             let (from, to) = (
@@ -196,14 +158,6 @@ impl Session {
             error => named(from, error),
         })?;
         self.acknowledge_all().await
-    }
-
-    /// The file `name`, if it is in the volume table.
-    pub(super) async fn table_file(&self, name: &str) -> Result<Option<Volume>, FilesError> {
-        // What can be moved into the tree is moved first.
-        self.fs().await?;
-        let volume = self.disk().volume(name.trim_start_matches('/')).ok();
-        Ok(volume.filter(|volume| volume.kind() == VolumeKind::File))
     }
 }
 
@@ -238,19 +192,6 @@ fn info(name: &[u8], inode: &Inode) -> FileInfo {
         mode: inode.mode,
         uid: inode.uid,
         gid: inode.gid,
-    }
-}
-
-/// A file that is in the volume table.
-fn table_info(name: &str, size_bytes: u64, created_unix_s: u64) -> FileInfo {
-    FileInfo {
-        name: name.to_string(),
-        size_bytes,
-        created_unix_s,
-        modified_unix_s: created_unix_s,
-        mode: FILE_MODE,
-        uid: 0,
-        gid: 0,
     }
 }
 

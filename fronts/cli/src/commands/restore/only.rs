@@ -22,7 +22,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use tonearm_archive::{Bucket, Extract, Plan, VolumeTable};
-use tonearm_format::{VolumeEntry, VolumeKind};
+use tonearm_format::VolumeEntry;
 use tonearm_fs::{OfflineError, path_text};
 use tonearm_terminal::{report, size};
 
@@ -57,7 +57,7 @@ impl Only {
     ) -> anyhow::Result<Self> {
         let (name, table) = (name.as_bytes(), read_table(bucket, plan)?);
         let only = match volume(&table, name) {
-            Some(entry) => Self::of_volume(plan, &table, entry),
+            Some(entry) => Self::of_volume(plan, entry),
             None => {
                 let folder = tonearm_store::folder_of(path);
                 let tree = read_tree(bucket, plan, &table, folder)?;
@@ -68,19 +68,14 @@ impl Only {
         Ok(only)
     }
 
-    fn of_volume(plan: &Plan, table: &VolumeTable, entry: &VolumeEntry) -> Self {
-        let companions = COMPANIONS.into_iter().filter_map(|end| {
-            let other = table.find(&format!("{}{end}", entry.name))?;
-            let is_one = other.kind == VolumeKind::File && other.size_bytes > 0;
-            is_one.then(|| (end, other.name.clone().into_bytes()))
-        });
+    fn of_volume(plan: &Plan, entry: &VolumeEntry) -> Self {
         Self {
             name: entry.name.clone().into_bytes(),
             size_bytes: entry.size_bytes,
             block_size: u64::from(plan.shape.block_size),
             extract: Extract::new(plan, &entry.extents),
             directory: None,
-            companions: companions.collect(),
+            companions: Vec::new(),
         }
     }
 
@@ -273,7 +268,8 @@ impl Only {
 
 /// The volume of this name. A name with a leading slash is that of a file of the tree.
 fn volume<'a>(table: &'a VolumeTable, name: &[u8]) -> Option<&'a VolumeEntry> {
-    table.find(std::str::from_utf8(name).ok()?)
+    let mut volumes = table.volumes.iter();
+    volumes.find(|entry| entry.name.as_bytes() == name)
 }
 
 /// The name with which `--only` takes a file of the tree: its path, with a leading slash if a volume has this name.

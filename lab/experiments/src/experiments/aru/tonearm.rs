@@ -6,7 +6,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions};
-use tonearm_fs::{Deletion, Fs, New, Piece, ROOT_INO, Time};
+use tonearm_fs::{Deletion, Fs, New, ROOT_INO, Time};
 use tonearm_rt::{Permit, Rt, Semaphore};
 
 const FILE: New = New {
@@ -134,10 +134,7 @@ impl Files for Tonearm {
         let pieces = self.fs.read(file, offset, len).await?;
         let mut data = Vec::with_capacity(len as usize);
         for piece in pieces {
-            match piece {
-                Piece::Data(slice) => data.extend_from_slice(&slice),
-                Piece::Zero(bytes) => data.resize(data.len() + bytes, 0),
-            }
+            piece.append_to(&mut data);
         }
         Ok(data)
     }

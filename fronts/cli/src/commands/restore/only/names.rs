@@ -12,7 +12,7 @@ use std::io::{BufWriter, Write, stdout};
 use std::process::ExitCode;
 use tonearm_archive::{Bucket, VolumeTable};
 use tonearm_base::Lsn;
-use tonearm_format::{VolumeEntry, VolumeKind};
+use tonearm_format::VolumeEntry;
 use tonearm_fs::path_text;
 use tonearm_terminal::size;
 
@@ -47,11 +47,7 @@ impl Name {
     }
 
     fn of(entry: &VolumeEntry) -> Self {
-        let kind = match entry.kind {
-            VolumeKind::File => "file",
-            _ => "volume",
-        };
-        Self::new(kind, entry.name.clone().into_bytes(), entry.size_bytes)
+        Self::new("volume", entry.name.clone().into_bytes(), entry.size_bytes)
     }
 }
 
