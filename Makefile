@@ -4,7 +4,7 @@
 #   make run      create and serve a disk, copy a file system in, kill the server, and verify the copy
 #   make test     everything that must pass: format, lints, tests, power cuts, fuzzing, real clients
 #   make lab-check    all experiments on simulated drives, in short: fails when a bound is missed that is no known miss
-#   make lab-docs    run all experiments, and write docs/lab.md and its figures from the results
+#   make lab-docs    run all experiments, and write docs/results/lab.md and its figures from the results
 #   make bench    benchmarks in virtual time, of SQLite, and against nbdkit and qemu-nbd on this machine's disk. They
 #                 take over an hour and need a quiet machine.
 #   make bench-sqlite    only SQLite, on Tonearm and on files
@@ -65,8 +65,8 @@ lab-check:
 # Several minutes of processor time. The figures do not depend on the machine.
 lab-docs:
 	$(CARGO) build --release --locked --workspace --bin tonearm-lab --features tonearm-lab/sqlite
-	target/release/tonearm-lab lab all --report docs/lab --markdown docs/lab.md
-	rm docs/lab/index.html
+	target/release/tonearm-lab lab all --report docs/results/lab --markdown docs/results/lab.md
+	rm docs/results/lab/index.html
 
 # End to end tests: real clients, kill -9, hostile clients.
 e2e:

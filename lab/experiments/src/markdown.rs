@@ -1,4 +1,4 @@
-//! The results of all experiments as one page of Markdown: `docs/lab.md`.
+//! The results of all experiments as one page of Markdown: `docs/results/lab.md`.
 
 use crate::report::{Bound, Report, number};
 use minijinja::value::Serde;

@@ -225,10 +225,10 @@ fn a_logarithmic_axis_has_no_zero() {
     }
 }
 
-/// `docs/lab.md` is written by `make lab-docs`. Its figures come from full runs, so only its structure is compared.
+/// `docs/results/lab.md` is written by `make lab-docs`. Its figures come from full runs, so only its structure is compared.
 #[test]
 fn the_page_of_the_documents_is_that_of_these_experiments() {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/results");
     let page = std::fs::read_to_string(format!("{folder}/lab.md")).unwrap();
     let again = "run `make lab-docs`";
     let now = markdown::page(&all(), "lab");
