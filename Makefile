@@ -5,6 +5,7 @@
 #   make test     everything that must pass: format, lints, tests, power cuts, fuzzing, real clients
 #   make lab-check    all experiments on simulated drives, in short: fails when a bound is missed that is no known miss
 #   make lab-docs    run all experiments, and write docs/results/lab.md and its figures from the results
+#   make reference-docs    write docs/operations/reference.md from the command line and the metrics
 #   make bench    benchmarks in virtual time, of SQLite, and against nbdkit and qemu-nbd on this machine's disk. They
 #                 take over an hour and need a quiet machine.
 #   make bench-sqlite    only SQLite, on Tonearm and on files
@@ -31,7 +32,7 @@ ROUNDS ?= 20
 GUEST_ARGUMENTS ?= --skip in_full
 BENCH ?=
 
-.PHONY: run test bench bench-sqlite bench-mount fuzz crash deps run-deps build fmt lint tidy check unit lab-check lab-docs crash-test e2e fs-conformance guest guest-share clean
+.PHONY: run test bench bench-sqlite bench-mount fuzz crash deps run-deps build fmt lint tidy check unit lab-check lab-docs reference-docs crash-test e2e fs-conformance guest guest-share clean
 
 run: run-deps
 	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
@@ -67,6 +68,10 @@ lab-docs:
 	$(CARGO) build --release --locked --workspace --bin tonearm-lab --features tonearm-lab/sqlite
 	target/release/tonearm-lab lab all --report docs/results/lab --markdown docs/results/lab.md
 	rm docs/results/lab/index.html
+
+# The tests of `tonearm` compare this page with the program.
+reference-docs:
+	TONEARM_UPDATE_DOCS=1 $(CARGO) test --release --locked --workspace --bin tonearm the_reference_is_that_of_this_program
 
 # End to end tests: real clients, kill -9, hostile clients.
 e2e:

@@ -15,6 +15,9 @@ mod opening;
 mod serve;
 mod vacancy;
 
+#[cfg(test)]
+mod reference_test;
+
 use mimalloc::MiMalloc;
 use std::process::ExitCode;
 

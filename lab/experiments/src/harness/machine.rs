@@ -22,7 +22,7 @@ const PHASE: u64 = 0x9a5e;
 const OPERATIONS: u64 = 0x09e7;
 
 /// Processor time of an operation of a file system on average: the server of a mount takes 148 us for the six requests of a small
-/// file, with the changes of threads (docs/benchmarks.md, `small-files`). Times have an exponential distribution.
+/// file, with the changes of threads (docs/results/mount.md, `small-files`). Times have an exponential distribution.
 const HOST_PER_OPERATION: Nanos = Nanos(24_700);
 
 /// A request is near the one before if it begins within so many bytes behind its end: a small drive reads as far ahead.

@@ -1,6 +1,6 @@
 //! Clients keep their disk when the server is killed and started again.
 //!
-//! docs/operations.md says what this needs: the client must reconnect. A client that takes unflushed writes for
+//! docs/operations/serve.md says what this needs: the client must reconnect. A client that takes unflushed writes for
 //! durable, as every copying tool does, also needs a server with `--ack write`.
 
 use std::os::unix::net::UnixStream;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tonearm_tests::nbd::Client;
 use tonearm_tests::{Bench, Beside, MIB, Server, contains, noise, tool, wait_until};
 
-const MANUAL: &str = include_str!("../../../../docs/operations.md");
+const MANUAL: &str = include_str!("../../../../docs/operations/serve.md");
 
 /// The line of the manual that begins with `start`, with the store and sockets of these tests.
 fn recipe(start: &str) -> String {

@@ -1,4 +1,4 @@
-//! The unit of systemd, the line of fstab and the rule of udev from docs/operations.md, in a Debian system: a file system on a device of
+//! The unit of systemd, the line of fstab and the rule of udev from docs/operations/block-devices.md, in a Debian system: a file system on a device of
 //! `tonearm attach` is mounted at each boot, goes on when the server of the device was killed, and is unmounted at the end.
 
 use tonearm_tests::console::Console;
@@ -24,8 +24,8 @@ fn end(mut machine: Console) {
 }
 
 fn is_mounted_at_boot(debian: Debian, device: &str) {
-    let heading = "Block devices of the kernel";
-    let blocks = recipe::blocks("docs/operations.md", heading);
+    let heading = "As a service";
+    let blocks = recipe::blocks("docs/operations/block-devices.md", heading);
     let block = |part: &str| {
         let found: Vec<&String> = blocks.iter().filter(|block| block.contains(part)).collect();
         assert_eq!(found.len(), 1, "one block with {part}");

@@ -4,3 +4,5 @@ mod http;
 mod text;
 
 pub use http::{Address, Responder};
+#[cfg(test)]
+pub use text::text_test::page as example;

@@ -302,4 +302,4 @@ where
 
 #[cfg(test)]
 #[path = "text_test.rs"]
-mod text_test;
+pub mod text_test;

@@ -1,10 +1,11 @@
 use super::render;
 use crate::control::{
-    CommandStats, LatencyStats, MountStats, NbdStats, OperationStats, RequestStats, ServerStats,
+    CommandStats, LatencyStats, MemberStats, MountStats, NbdStats, OperationStats, RequestStats, ServerStats,
     SpaceStats, UblkStats, UnderWayStats, UnitStats, VhostStats,
 };
 
-fn page() -> String {
+/// A page with all metrics, each with a sample.
+pub fn page() -> String {
     let store = tonearm_disk::StoreStats {
         commits: 10,
         log_writes: 4,
@@ -40,7 +41,7 @@ fn page() -> String {
             requests: 7,
             oldest_ns: 1_500_000_000,
         },
-        members: Vec::new(),
+        members: vec![MemberStats::default()],
         space: SpaceStats {
             size_bytes: 1 << 30,
             free_bytes: 0,
