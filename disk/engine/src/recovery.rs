@@ -2,7 +2,7 @@
 //!
 //! Recovery pins blocks in the order of the commits, within the memory budget, and writes home the blocks that do not
 //! fit. A patch changes the recovered content of its block. That content is complete, because the log keeps the image
-//! of a block as long as it keeps a needed patch of it (invariant 4 of `pinned`). ARCHITECTURE.md, "Patches", says why
+//! of a block as long as it keeps a needed patch of it (invariant 4 of `pinned`). docs/architecture/log.md, "Patches", says why
 //! a patch without an image is void.
 
 use crate::error::{EngineError, UnreadableSlot};
