@@ -5,8 +5,8 @@ use std::fs;
 use tidy::{none, root, sources};
 use toml::{Table, Value};
 
-/// The crates of ARCHITECTURE.md from the lowest up, each with the crates that it may depend on. Dependencies point
-/// down only. No crate that also runs in a simulation depends on `uring`, and neither the disk nor a front end depends
+/// The crates from the lowest up, each with the crates that it may depend on: the table of docs/architecture/layers.md.
+/// Dependencies point down only. No crate that also runs in a simulation depends on `uring`, and neither the disk nor a front end depends
 /// on a crate of `lab`, except `tonearm` on `drive-file`.
 const MAY_NAME: &[(&str, &[&str])] = &[
     ("disk/base", &[]),
@@ -201,6 +201,21 @@ fn dependencies_point_down() {
         "a crate depends only on crates below it, and only binaries and tests depend on uring",
         &faults,
     );
+}
+
+#[test]
+fn the_documents_have_the_same_table() {
+    let path = "docs/architecture/layers.md";
+    let text = fs::read_to_string(root().join(path)).unwrap();
+    let found: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with("| `"))
+        .collect();
+    let mut rows = Vec::new();
+    for (name, allowed) in MAY_NAME {
+        rows.push(format!("| `{name}` | {} |", allowed.join(", ")).replace("|  |", "| |"));
+    }
+    assert_eq!(found, rows, "{path} has the table MAY_NAME");
 }
 
 #[test]

@@ -6,5 +6,6 @@ mod crates;
 mod documents;
 mod layers;
 mod licences;
+mod links;
 mod mutants;
 mod text;
