@@ -9,7 +9,10 @@ use std::time::Duration;
 use tonearm_tests::nbd::Client;
 use tonearm_tests::{Bench, Beside, MIB, Server, contains, noise, tool, wait_until};
 
-const MANUAL: &str = include_str!("../../../../docs/operations/serve.md");
+const MANUAL: &str = concat!(
+    include_str!("../../../../docs/operations/serve.md"),
+    include_str!("../../../../docs/virtual-machines.md")
+);
 
 /// The line of the manual that begins with `start`, with the store and sockets of these tests.
 fn recipe(start: &str) -> String {

@@ -1,5 +1,5 @@
 //! A file system of a guest on a volume, under a load that checks itself, while the guest loses its power, the server is killed,
-//! or both. Servers and guests are started by the commands of docs/operations/serve.md.
+//! or both. Servers and guests are started by the commands of docs/virtual-machines.md.
 
 use std::path::Path;
 use std::time::Duration;
@@ -91,7 +91,7 @@ impl Served {
 }
 
 impl Way {
-    /// The command of docs/operations/serve.md that begins with `start`.
+    /// The command of docs/virtual-machines.md that begins with `start`.
     fn recipe(self, start: &str) -> Vec<String> {
         let part = match (self, start.starts_with("qemu")) {
             (Self::VhostUser, false) => "--vhost-user",
@@ -100,7 +100,12 @@ impl Way {
             (Self::Nbd, false) => "--ack write",
             (Self::Nbd, true) => "driver=nbd",
         };
-        recipe::command("docs/operations/serve.md", "Virtual machines", start, part)
+        recipe::command(
+            "docs/virtual-machines.md",
+            "The disk of a machine",
+            start,
+            part,
+        )
     }
 }
 
