@@ -18,6 +18,9 @@ const UPDATE: &str = "TONEARM_UPDATE_DOCS";
 /// An option of this many commands, with the same text in each, is described once.
 const SHARED_MIN: usize = 3;
 
+/// Of an option with more commands the table has their number alone.
+const NAMED_MAX: usize = 6;
+
 const HEAD: &str = "\
 # Reference
 
@@ -68,8 +71,14 @@ fn commands(program: &Command) -> String {
         "## Options of several commands\n\n| option | meaning | of |\n| --- | --- | --- |\n",
     );
     for (row, names) in &shared {
-        let names: Vec<&str> = names.iter().map(|name| short(name)).collect();
-        add(&mut page, &format!("{row} {} |", names.join(", ")));
+        let of = match names.len() {
+            1..=NAMED_MAX => {
+                let names: Vec<&str> = names.iter().map(|name| short(name)).collect();
+                names.join(", ")
+            }
+            many => format!("{many} commands"),
+        };
+        add(&mut page, &format!("{row} {of} |"));
     }
     add(&mut page, "\n## Commands");
     for (name, command) in &all {
@@ -162,16 +171,15 @@ fn row(arg: &Arg) -> String {
     let mut help = line(&help.map(ToString::to_string).unwrap_or_default());
     if takes_value {
         let values = arg.get_possible_values();
-        for (index, value) in values.iter().enumerate() {
-            let before = if index == 0 { ":" } else { ";" };
-            write!(help, "{before} `{}`", value.get_name()).expect("a string takes all");
-            if let Some(meaning) = value.get_help() {
-                write!(help, ", {}", line(&meaning.to_string())).expect("a string takes all");
-            }
-        }
         let defaults = arg.get_default_values();
         if let (Some(default), false) = (defaults.first(), arg.is_hide_default_value_set()) {
             write!(help, " [default: {}]", default.to_string_lossy()).expect("a string takes all");
+        }
+        for value in &values {
+            write!(help, "<br>`{}`", value.get_name()).expect("a string takes all");
+            if let Some(meaning) = value.get_help() {
+                write!(help, ": {}", line(&meaning.to_string())).expect("a string takes all");
+            }
         }
     }
     format!("| `{}` | {} |", cell(name.trim()), cell(&help))
