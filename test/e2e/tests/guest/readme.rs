@@ -13,7 +13,8 @@ must dd if=/dev/zero of=/dev/vda bs=4096 count=16 conv=fsync
 #[test]
 fn the_machines_of_the_readme_boot() {
     let bench = Bench::new();
-    let of = |start, part| recipe::command("docs/ways-in.md", "A host of virtual machines", start, part);
+    let of =
+        |start, part| recipe::command("docs/ways-in.md", "A host of virtual machines", start, part);
     let run = |words: &[String]| {
         let words: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
         bench.ok(&words);

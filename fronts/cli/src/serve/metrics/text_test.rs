@@ -1,7 +1,7 @@
 use super::render;
 use crate::control::{
-    CommandStats, LatencyStats, MemberStats, MountStats, NbdStats, OperationStats, RequestStats, ServerStats,
-    SpaceStats, UblkStats, UnderWayStats, UnitStats, VhostStats,
+    CommandStats, LatencyStats, MemberStats, MountStats, NbdStats, OperationStats, RequestStats,
+    ServerStats, SpaceStats, UblkStats, UnderWayStats, UnitStats, VhostStats,
 };
 
 /// A page with all metrics, each with a sample.
