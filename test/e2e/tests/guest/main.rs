@@ -11,5 +11,5 @@ mod libvirt;
 mod logged;
 mod postgres;
 mod queue;
-mod readme;
 mod service;
+mod ways_in;

@@ -11,7 +11,7 @@ must dd if=/dev/zero of=/dev/vda bs=4096 count=16 conv=fsync
 ";
 
 #[test]
-fn the_machines_of_the_readme_boot() {
+fn the_machines_of_the_document_boot() {
     let bench = Bench::new();
     let of =
         |start, part| recipe::command("docs/ways-in.md", "A host of virtual machines", start, part);
