@@ -1,6 +1,7 @@
 //! An experiment, and the context in which it runs.
 
-use crate::report::{Figure, Finding, KnownMiss, Report};
+use crate::known_misses;
+use crate::report::{Figure, Finding, Report};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
@@ -20,8 +21,6 @@ pub struct Experiment {
     pub about: &'static str,
     /// The drives on which it runs if none is named: one of `lab/drives/`, or all mechanical ones.
     pub drives: Drives,
-    /// The bounds that it misses on these drives, with the reasons.
-    pub known: &'static [KnownMiss],
     /// The program.
     pub run: fn(&Context<'_>, &[DriveFile]) -> Outcome,
 }
@@ -48,8 +47,8 @@ pub struct Outcome {
     pub figures: Vec<Figure>,
     /// The assumptions.
     pub notes: Vec<String>,
-    /// Known misses whose findings are missing, because the run is a quick one.
-    pub left_out: Vec<&'static str>,
+    /// Findings of known misses are missing, because the run is a quick one.
+    pub is_partial: bool,
 }
 
 /// How much is measured.
@@ -154,12 +153,12 @@ impl Experiment {
         };
         let mut outcome = (self.run)(&context, &drives);
         // Reasons and limits are those of the experiment's own drives.
-        let known = if run.drive.is_none() { self.known } else { &[] };
-        for miss in known {
-            match outcome.findings.iter_mut().find(|f| f.what == miss.what) {
-                Some(found) => found.know(*miss),
-                None if outcome.left_out.contains(&miss.what) => {}
-                None => panic!("{}: there is no finding '{}'", self.name, miss.what),
+        let own = run.drive.is_none().then(|| known_misses::of(self.name));
+        for (what, miss) in own.into_iter().flatten() {
+            match outcome.findings.iter_mut().find(|f| f.what == what) {
+                Some(found) => found.know(miss),
+                None if outcome.is_partial => {}
+                None => panic!("{}: there is no finding '{what}'", self.name),
             }
         }
         let drive = match &run.drive {

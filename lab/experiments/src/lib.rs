@@ -7,6 +7,7 @@ mod experiment;
 mod experiments;
 mod harness;
 pub mod html;
+mod known_misses;
 pub mod markdown;
 mod pagedb;
 mod report;

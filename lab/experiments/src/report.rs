@@ -54,9 +54,6 @@ pub struct Finding {
 /// A bound that is missed for a known reason.
 #[derive(Serialize, Clone, Copy, PartialEq, Debug)]
 pub struct KnownMiss {
-    /// The finding: its [`Finding::what`].
-    #[serde(skip)]
-    pub what: &'static str,
     /// The miss is a known one within this limit. Beyond it the bound counts as missed.
     pub limit: Bound,
     /// Why the bound is missed.

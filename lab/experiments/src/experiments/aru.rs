@@ -14,7 +14,7 @@ mod tonearm;
 
 use self::setup::{LOG_BYTES, MEMORY_BYTES, MIB, STORE_BYTES};
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::report::{Bound, KnownMiss};
+use crate::report::Bound;
 use tonearm_drive_file::DriveFile;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -26,44 +26,8 @@ pub const EXPERIMENT: Experiment = Experiment {
             begun and ended with nothing in them, and with the least that a unit can have. Units of eight programs side by side \
             are compared with the same units one after another.",
     drives: Drives::One("hp_c3010"),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    KnownMiss {
-        what: "1 KB files, create and write: new, slower than old",
-        limit: Bound::AtMost(35.0),
-        reason: "The engine delays writers when memory or log are short, by the pace of recent rounds of the write-back, and goes on with \
-                 it for some hundred writes. So the drive has no request for a fourth of the time, and with old for a tenth. \
-                 With these delays taken out of the engine, old and new both create 447 files a second.",
-    },
-    slow_reads("1 KB files, read: new, slower than old"),
-    slow_reads("10 KB files, read: new, slower than old"),
-    KnownMiss {
-        what: "1 KB files, delete: two file systems, times as fast as one",
-        limit: Bound::AtLeast(0.2),
-        reason: "Not explained yet. Measured: the ten runs differ fourfold, and the drive has no request for nearly half of the time, as \
-                 when the engine delays writers.",
-    },
-    KnownMiss {
-        what: "a large file, write1: share of the drive's bandwidth",
-        limit: Bound::AtLeast(40.0),
-        reason: "Each block is written twice, to the log and to a segment. The paper's prototype has its segments alone.",
-    },
-];
-
-const fn slow_reads(what: &'static str) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::AtMost(85.0),
-        reason: "The drive reads ahead, so files are read fast in the order in which they were written (table of the orders): eight \
-                 programs side by side read what was written in turn as fast as one program what it wrote. With old the programs take \
-                 turns, when they write and when they read. With new they wait for memory and log for different times, so the order of \
-                 the writes is mixed, and nearly every second read is behind the heads or far from them. A drive with more segments of \
-                 buffer, or that takes the nearest request first, does not change that.",
-    }
-}
 
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let drive = &drives[0];

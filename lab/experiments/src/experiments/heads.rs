@@ -4,9 +4,7 @@ use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
     Lost, Rig, Writes, formula, paper_grid, profile, region, tracks_within, turn, write_log,
 };
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
-};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive::Drift;
 use tonearm_drive_file::DriveFile;
@@ -23,37 +21,12 @@ pub const EXPERIMENT: Experiment = Experiment {
             that the drive could have given at that moment. Then the spindle changes its speed, nothing happens for an \
             hour, other requests move the head, or the log runs in another zone than the profile.",
     drives: Drives::Mechanical,
-    known: KNOWN,
     run,
 };
 
 const UNEXPLAINED: &str = "Not explained yet. Measured: hp_c3323a loses with each of the seeds 1 to 3 when requests have up to 200 KB, and \
      with none when they have 4 KB; the seed decides which of the other drives lose. It is not the spare sectors: \
      hp_c3323a and st41601n lose as much when their files have none.";
-
-const KNOWN: &[KnownMiss] = &[
-    KnownMiss {
-        what: "online, 4 to 200 KB: drives on which it loses more than the full table",
-        limit: Bound::AtMost(4.0),
-        reason: UNEXPLAINED,
-    },
-    KnownMiss {
-        what: "online, 4 KB: drives on which it loses more than the full table",
-        limit: Bound::AtMost(1.0),
-        reason: "Not explained yet. Measured: cheetah4LP loses with seed 1, over all of 2,000 writes, and with neither \
-                 seed 2 nor 3.",
-    },
-    KnownMiss {
-        what: "online, 0.1 % faster: drives on which it loses over 1.1 times what the table lost before",
-        limit: Bound::AtMost(4.0),
-        reason: UNEXPLAINED,
-    },
-    KnownMiss {
-        what: "online, after an hour: drives on which it loses over 1.1 times what the table lost before",
-        limit: Bound::AtMost(4.0),
-        reason: UNEXPLAINED,
-    },
-];
 
 const TOLERANCE: Nanos = Nanos(500_000);
 /// Bytes that the learning predictor may use.

@@ -4,9 +4,7 @@ use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
     Case, Grid, INTERVAL, OLTP_WRITES, OURS, PAGES, PAPER, oltp, paper_drive, steady_by, within,
 };
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
-};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
 use tonearm_pages::{Band, Layout, Redundancy, Steady};
@@ -18,63 +16,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "Users without think time read and write the pages of a database on 1 to 15 drives, nine of them also as RAID-5. With \
             more users and with more disks a log gains less over overwriting; parity makes overwriting dearer, and a log not.",
     drives: Drives::One("atlas10k"),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    disks(
-        "LFS against Overwrite at 0.98: 15 disks over one, users: 1",
-        1.8,
-    ),
-    disks(
-        "LFS against Overwrite at 0.98: 15 disks over one, users: 4",
-        1.3,
-    ),
-    disks(
-        "LFS against Overwrite at 0.98: 15 disks over one, users: 30",
-        1.1,
-    ),
-    few(
-        "HyLog against the better of Overwrite and LFS at 0.98, the least",
-        0.6,
-    ),
-    few("HyLog against LFS on RAID-5 at 0.98", 0.6),
-    KnownMiss {
-        what: "HyLog with later writes against the better of Overwrite and LFS at 0.98, the least",
-        limit: Bound::AtLeast(0.8),
-        reason: "With one user on 15 disks. The efficiency E depends on the idle time of the disks, and so on the layout in use: it \
-                 is 402 under Overwrite and 87 under LFS. So the decision swings from one interval to the next. In all other cases \
-                 at 0.98 it is 0.98 or more.",
-    },
-    KnownMiss {
-        what: "HyLog with later writes against the better of Overwrite and LFS at 0.95, RAID-0",
-        limit: Bound::AtLeast(0.88),
-        reason: "Equation 7 gives all free space to the hot pages. With its hot share of 0.40 it expects segments that are 0.805 full, \
-                 and a cost of 20; they are 0.901 full, and the cost is 25. That of LFS is 23.",
-    },
-];
-
-const fn disks(what: &'static str, limit: f64) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::AtMost(limit),
-        reason: "The segments are larger and the cleaning utilisation grows, as in the paper: with one user from 0.954 to 0.985. But \
-                 a user keeps one disk busy with a page and all disks with a segment. With one user and 15 disks Overwrite leaves \
-                 the disks idle for 93 % of the time, LFS for 74 %; that outweighs the cleaning. With 30 users LFS takes some of \
-                 the segments that the cleaner keeps free, and has a cleaning utilisation of 0.965.",
-    }
-}
-
-const fn few(what: &'static str, limit: f64) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::AtLeast(limit),
-        reason: "The paper's rule takes only pages that were written in the interval for hot: in 20 minutes 7 % of all with one user on \
-                 15 disks, and 22 % on RAID-5. It overwrites the rest, which is dearer than the log there. Counts of other \
-                 intervals (later writes) do not have this error.",
-    }
-}
 
 /// What a run simulates.
 struct Plan {
@@ -131,7 +74,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let grid = Grid::new(context, &plan.cases(), simulate);
     let mut outcome = Outcome::default();
     if !context.is_full() {
-        outcome.left_out = KNOWN.iter().map(|miss| miss.what).collect();
+        outcome.is_partial = true;
     }
     plan.users_findings(&grid, &mut outcome);
     plan.array_findings(&grid, &mut outcome);

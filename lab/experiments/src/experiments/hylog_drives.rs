@@ -4,9 +4,7 @@ use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
     Case, Grid, INTERVAL, OLTP_WRITES, OURS, PAGES, PAPER, Requests, oltp, steady_by,
 };
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
-};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
 use tonearm_layout::separation::cost;
@@ -19,53 +17,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "The workload of hylog-throughput on one hard disk and on one flash drive: whether cold pages in place still pay, what \
             the segment I/O efficiency E is, and whether the separator decides rightly.",
     drives: Drives::Some(&["sata2tb", "ssd"]),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    few("HyLog against the better of Overwrite and LFS at 0.8, sata2tb"),
-    few("HyLog against the better of Overwrite and LFS at 0.9, sata2tb"),
-    few("HyLog against the better of Overwrite and LFS at 0.95, sata2tb"),
-    few("HyLog against the better of Overwrite and LFS at 0.98, sata2tb"),
-    KnownMiss {
-        what: "HyLog against the better of Overwrite and LFS at 0.98, ssd",
-        limit: Bound::AtLeast(0.75),
-        reason: "E is measured too large, see the largest one: 40 while some pages are hot. So the separator takes a fifth of the pages for hot, \
-                 at a cost of 38 for each write; Overwrite costs what a log costs at 9.4.",
-    },
-    KnownMiss {
-        what: "HyLog with later writes against the best layout at 0.95, ssd",
-        limit: Bound::AtLeast(0.83),
-        reason: "The separator has no hot page. While all pages are cold it measures an E of 7 instead of 9.4, and at that E equation 8 \
-                 promises less than the tenth that the separator demands of a separation. The best layout is the paper's rule, with a \
-                 hot share of 0.28.",
-    },
-    KnownMiss {
-        what: "least measured E of all layouts over that cost, ssd",
-        limit: Bound::AtLeast(0.25),
-        reason: "Under Overwrite. E is the ratio of the mean times of pages and of segments, and the times of pages include those of \
-                 reads: on a hard disk a read takes as long as a write, on this drive a seventh. The time of a segment is \
-                 that from before the first write, of a drive with one request at a time.",
-    },
-    KnownMiss {
-        what: "largest measured E of all layouts over that cost, ssd",
-        limit: Bound::AtMost(6.0),
-        reason: "With some hot pages. Eight requests are under way at a time, and each counts from the end of the one before it. So the \
-                 few segments count a small part of the time that they take, 0.12 ms instead of 1.0 ms when there are only \
-                 segments.",
-    },
-];
-
-const fn few(what: &'static str) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::AtLeast(0.58),
-        reason: "In 20 minutes the drive writes to 7 % of the pages. The paper's rule takes these for hot, and by the same counts \
-                 they have all writes; of the next ones they have a tenth. It overwrites the rest, which is dearer than the log. \
-                 Counts of other intervals (later writes) do not have this error.",
-    }
-}
 
 /// Overwriting and logs, without a separator that decides.
 const PLAIN: [Layout; 4] = [Layout::Overwrite, Layout::Lfs, Layout::Wolf, Layout::Sepbit];
@@ -267,7 +220,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let all = context.map(drives, |drive| Found::new(context, drive, shares));
     let mut outcome = Outcome::default();
     if !context.is_full() {
-        outcome.left_out = KNOWN.iter().map(|miss| miss.what).collect();
+        outcome.is_partial = true;
     }
     for found in &all {
         outcome.findings.extend(found.findings(shares));

@@ -6,9 +6,7 @@ mod counters;
 use self::counters::Shared;
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{Case, OURS, PAPER, paper_drive, scattered};
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
-};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
 use tonearm_pages::{Counts, Layout, Setup, Simulation};
@@ -25,31 +23,8 @@ pub const EXPERIMENT: Experiment = Experiment {
             adjacent pages share one in a large store. What that costs depends on whether hot pages are neighbours: those of \
             TPC-C's tables often are, and in the other workload the hot pages lie anywhere.",
     drives: Drives::One("atlas10k"),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    short("HyLog: least over largest throughput, up to 20 minutes"),
-    short("HyLog, later writes: least over largest throughput, up to 20 minutes"),
-    KnownMiss {
-        what: "HyLog: throughput with 160 minutes over that with 20",
-        limit: Bound::AtMost(1.06),
-        reason: "86 % of the writes behind the pool are to stock and customers, whose hot pages stay the same during the whole run \
-                 (docs/workloads.md). Only pages of orders cool. So counts of 160 minutes tell hot pages as well as those of 20: \
-                 65 and 58 % of the next writes go to the pages that were taken for hot.",
-    },
-];
-
-const fn short(what: &'static str) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::AtLeast(0.85),
-        reason: "The pool has 102,400 pages and 460 reads a second, so a page stays in it for 4 minutes, and its writes become one. In 5 \
-                 minutes 5 % of the pages are written, most of them once; 20 % of the next writes go to them, and the others are \
-                 overwritten. In 20 minutes it is 16 %, which get 58 % of the next writes.",
-    }
-}
 
 const PAGE: u64 = 4096;
 const MINUTE: u64 = 60_000_000_000;
@@ -307,7 +282,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     outcome.figures.push(figure(&plan, base, &rules));
     outcome.figures.push(counters::figure(&plan, &shared));
     if !context.is_full() {
-        outcome.left_out = KNOWN.iter().map(|miss| miss.what).collect();
+        outcome.is_partial = true;
     }
     outcome.notes.push(format!(
         "TPC-C with {} warehouses behind a buffer pool of {} MiB, {} pages, {} of the space used, cleaning without plugging. \

@@ -15,7 +15,6 @@ pub const EXPERIMENT: Experiment = Experiment {
             drives, beside the numbers that the paper prints; and the efficiency of a segment write as the models of \
             these drives have it.",
     drives: Drives::Some(&["hylog2003", "atlas10k", "dec_rz26"]),
-    known: &[],
     run,
 };
 

@@ -5,7 +5,7 @@ use crate::harness::{
     INTERVAL, OLTP_WRITES, OURS, PAGES, PAPER, chunk_bytes, measured, normalised_row as row,
     normalised_table as table, oltp, paper_drive, steady_by, within,
 };
-use crate::report::{Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, number};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
 use tonearm_layout::separation::cost;
@@ -19,68 +19,8 @@ pub const EXPERIMENT: Experiment = Experiment {
             rule: where a written page goes. Beyond the paper: SepBIT, HyLog with the product's estimate of hot writes, and \
             what plugging of holes does.",
     drives: Drives::Some(&["atlas10k", "hylog2003", "hylog2008"]),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    KnownMiss {
-        what: "LFS against Overwrite at 0.98, cleaning and plugging",
-        limit: Bound::AtMost(1.25),
-        reason: "Where cleaned segments are 0.96 full, a pass that plugs their pages into holes takes about half the time of one \
-                 that writes them in segments, and the cleaner chooses it. Without plugging the simulation has the paper's \
-                 figure. The paper's own numbers are also those of cleaning alone: at a cleaning utilisation of 0.962 only the \
-                 formula (4) gives its 0.83, and (5) would give 1.0.",
-    },
-    few("HyLog against LFS at 0.8"),
-    few("HyLog against LFS at 0.9"),
-    few("HyLog against LFS at 0.95"),
-    KnownMiss {
-        what: "HyLog with later writes against the better of Overwrite and LFS at 0.98, cleaning alone",
-        limit: Bound::AtLeast(0.96),
-        reason: "Equation 7 gives all free space to the hot pages, and so expects segments 0.85 full in the hot partition. They \
-                 are 0.95 full: ten of the 52 free segments are the cleaner's reserve, and pages that become hot leave holes \
-                 in the cold partition.",
-    },
-    plugged(
-        "HyLog with later writes against the better of Overwrite and LFS at 0.97, cleaning and plugging",
-    ),
-    plugged(
-        "HyLog with later writes against the better of Overwrite and LFS at 0.98, cleaning and plugging",
-    ),
-    hot_share("HyLog, 20 minutes: hot share at 0.98"),
-    hot_share("HyLog, 2 hours: hot share at 0.98"),
-    hot_share("HyLog, later writes, 20 minutes: hot share at 0.98"),
-    hot_share("HyLog, later writes, 2 hours: hot share at 0.98"),
-];
-
-const fn few(what: &'static str) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::AtLeast(0.65),
-        reason: "In 20 minutes a page is written 0.25 times. The paper's rule takes the pages that were written for hot, 22 % of \
-                 all, and by the same counts they have all writes; of the next ones they have 28 %. Equation 8 then overwrites \
-                 the rest, and that is dearer than the log. Counts of other intervals (later writes) do not have this error.",
-    }
-}
-
-const fn plugged(what: &'static str) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::AtLeast(0.84),
-        reason: "Equation 8 has the cost of cleaning, and the cleaner plugs where that is cheaper: at 0.98 equation 8 expects 50 \
-                 for a log, and the log takes 25. So HyLog overwrites cold pages, although a log would be cheaper.",
-    }
-}
-
-const fn hot_share(what: &'static str) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::AtLeast(12.0),
-        reason: "In 20 minutes 22 % of the pages are written at all, so a rule that counts writes cannot tell more pages as hot. \
-                 After 2 hours it can; the least cost of equation 8 is then at the pages that chance has put first.",
-    }
-}
 
 const SHARES: [f64; 5] = [0.8, 0.9, 0.95, 0.97, 0.98];
 /// What a quick run does of them: few segments of its small store are free, so it cannot go further.
@@ -234,7 +174,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     if context.is_full() {
         forced_findings(&points, &mut outcome);
     } else {
-        outcome.left_out = KNOWN.iter().map(|miss| miss.what).collect();
+        outcome.is_partial = true;
     }
     outcome.notes = notes(pages);
     outcome

@@ -5,7 +5,7 @@ use crate::harness::{
     Case, Grid, INTERVAL, OLTP_WRITES, OURS, PAGES, PAPER, Requests, normalised_row, oltp,
     paper_drive, steady_by,
 };
-use crate::report::{Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, number};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
 use tonearm_layout::separation::cost;
@@ -20,78 +20,8 @@ pub const EXPERIMENT: Experiment = Experiment {
             both are synthesised, with the sizes and ratios of Table 4 and with skews that are chosen. Beyond the paper: SepBIT, \
             and HyLog with the product's estimate of hot writes.",
     drives: Drives::One("atlas10k"),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    campus_gains_less("LFS against Overwrite at 0.7, Campus over TPC-C", 0.75),
-    campus_gains_less("LFS against Overwrite at 0.8, Campus over TPC-C", 0.75),
-    campus_gains_less("LFS against Overwrite at 0.9, Campus over TPC-C", 0.75),
-    campus_gains_less("LFS against Overwrite at 0.95, Campus over TPC-C", 0.8),
-    campus_gains_less("LFS against Overwrite at 0.98, Campus over TPC-C", 0.92),
-    campus_gains_less("WOLF against Overwrite, Campus over TPC-C, the least", 0.75),
-    campus_gains_less(
-        "HyLog against Overwrite, Campus over TPC-C, the least",
-        0.95,
-    ),
-    campus_gains_less(
-        "LFS with a greedy cleaner, Campus over TPC-C, the least",
-        0.75,
-    ),
-    KnownMiss {
-        what: "LFS with a greedy cleaner, Financial over TPC-C, the least",
-        limit: Bound::AtLeast(0.8),
-        reason: "At 0.98. There LFS is slower than Overwrite with both workloads, and the more writes there are, the more it loses: 90 % \
-                 of the requests of Financial are writes. A greedy cleaner hardly gains by the skew.",
-    },
-    few(
-        "HyLog against the better of Overwrite and LFS, Financial, the least",
-        0.45,
-    ),
-    few(
-        "HyLog against the better of Overwrite and LFS, Campus, the least",
-        0.8,
-    ),
-    KnownMiss {
-        what: "HyLog, later writes against the better of Overwrite and LFS, Financial, the least",
-        limit: Bound::AtLeast(0.7),
-        reason: "At 0.9. Equation 8 has the cleaning utilisation of uniformly random updates, 0.81 for a log of all pages; with this \
-                 skew a cost-age cleaner has 0.72, and a write of the log costs 7.0. Equation 8 expects 11, and so takes a tenth of \
-                 the pages for hot: their segments are nearly empty, but the other pages, with a quarter of the writes, are \
-                 overwritten.",
-    },
-    KnownMiss {
-        what: "HyLog, later writes against the better of Overwrite and LFS, Campus, the least",
-        limit: Bound::AtLeast(0.93),
-        reason: "At 0.98, against Overwrite. Of 48 free segments ten are the cleaner's reserve, and pages that cool and warm up leave \
-                 holes in the cold partition, so the segments of the hot partition are 0.92 full, and a write costs more than \
-                 equation 8 expects.",
-    },
-];
-
-const fn campus_gains_less(what: &'static str, limit: f64) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::AtLeast(limit),
-        reason: "The paper's Table 4 contradicts its text: behind the pool 28 % of the requests of Campus are writes, and 42 % of \
-                 those of TPC-C. Also its pages of 8 KB have half the efficiency E, 12 instead of 24. By the model a log \
-                 whose cleaner costs nothing would have 1.35 times the throughput of Overwrite with Campus; LFS with TPC-C has \
-                 1.5 with all its cleaning at 0.8. Only sequential reads or long runs of writes in the real trace, which the \
-                 stand-in has not, could make up for it.",
-    }
-}
-
-const fn few(what: &'static str, limit: f64) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::AtLeast(limit),
-        reason: "In 20 minutes one drive writes to less than a tenth of the pages. The paper's rule takes these for hot, and by the \
-                 same counts they have all writes; of the next ones they have two thirds (Financial) and a quarter (Campus). It \
-                 overwrites the rest, which is dearer than the log up to 0.95 and 0.9. Counts of other intervals (later \
-                 writes) do not have this error.",
-    }
-}
 
 /// A workload.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -288,7 +218,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let loads = context.map(&TRACES, |trace| Load::new(context, *trace, &drive, shares));
     let mut outcome = Outcome::default();
     if !context.is_full() {
-        outcome.left_out = KNOWN.iter().map(|miss| miss.what).collect();
+        outcome.is_partial = true;
     }
     let [financial, campus, tpcc] = &loads[..] else {
         return outcome;

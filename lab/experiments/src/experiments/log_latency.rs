@@ -16,7 +16,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "One client, and eight, write 4 KiB durably on each drive: to a log that knows where the head is, to a log \
             that does not, to a journal that waits for descriptor, data and commit block in turn, and in place.",
     drives: Drives::All,
-    known: &[],
     run,
 };
 

@@ -15,7 +15,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "Each policy with its parameter chooses the skips of a compact table; then 4-KiB writes with a host that is \
             late by chance show what the choice is worth, on average and at worst.",
     drives: Drives::One("mimic80"),
-    known: &[],
     run,
 };
 

@@ -4,9 +4,7 @@ use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
     LATE_MS, Rig, ms, one_size, paper_grid, profile, region, skip_response, turn,
 };
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
-};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
 use tonearm_head::{Cell, Profile, SkipModel};
@@ -21,25 +19,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "From one profile, the full Disk Mimic table, lines fitted through its best skips, a thinned table, and the \
             compact forms that look at all skips that are good enough; and the linear predictor, which knows no profile.",
     drives: Drives::One("mimic80"),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    KnownMiss {
-        what: OUTLIERS[3].1,
-        limit: Bound::AtMost(0.13),
-        reason: "At the ends of a run its skip is just within 0.5 ms by the profile. Later writes are longer there by the \
-                 noise of the profile's means: the greatest loss is 1.0 ms, and no write waits for another turn.",
-    },
-    KnownMiss {
-        what: OUT_OF_ORDER,
-        limit: Bound::AtMost(2.0),
-        reason: "The best skips of the simulated drive lie so straight that Line Fitting and Coarse Segments have outliers at \
-                 3 and 4 of 91 think times, fewer than Basic Compact; on the paper's drive at 44 and 18. Their losses are in \
-                 the paper's order, because each of their outliers waits for a turn.",
-    },
-];
 
 const OUT_OF_ORDER: &str =
     "outlier fractions out of order (Disk Mimic, Basic Compact, Coarse Segments, Line Fitting)";

@@ -16,7 +16,6 @@ pub const EXPERIMENT: Experiment = Experiment {
             The best skip grows as the platter turns, and begins anew after a revolution. Skipping a little too far \
             costs little; a little too short costs a revolution.",
     drives: Drives::One("mimic80"),
-    known: &[],
     run,
 };
 

@@ -2,9 +2,7 @@
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{LATE_MS, ms, paper_grid, profile};
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
-};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
 use tonearm_head::{Grid, SkipModel};
@@ -17,39 +15,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "The more a compact predictor may lose at a think time, the longer the runs of think times that one skip, \
             one line or one plane serves.",
     drives: Drives::One("mimic80"),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    KnownMiss {
-        what: "Basic Compact: times smaller than the table at 0.5 ms",
-        limit: Bound::AtLeast(2.25),
-        reason: "A skip stays within 0.5 ms of the best while the platter turns by about 0.5 ms, which is 5 think times of \
-                 the grid. The runs are the fewest that the candidate sets allow, and one takes 4 bytes, an entry of the \
-                 table 2: so the form is about 2.5 times smaller.",
-    },
-    loss("Basic Compact: mean loss at 1.5 ms", 0.68),
-    loss("Line Compact: mean loss at 1.5 ms", 0.62),
-    loss("Plane Compact: mean loss at 1.5 ms", 0.62),
-    KnownMiss {
-        what: OUTLIERS[0][0],
-        limit: Bound::AtMost(0.08),
-        reason: "A run ends where its skip is just within the tolerance by the profile. Later writes are longer there by \
-                 the noise of the profile's means of 25 samples. Line Compact and Plane Compact follow the platter within \
-                 a run, and have half as many outliers or fewer.",
-    },
-];
-
-const fn loss(what: &'static str, limit_ms: f64) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::AtMost(limit_ms),
-        reason: "A run goes on while its skip loses less than 1.5 ms by the profile. The platter turns evenly, so the \
-                 losses in a run lie between 0 and 1.5 ms, up to 0.75 on average. The paper does not say how its skips \
-                 lie in the tolerance.",
-    }
-}
 
 /// Tolerances in tenths of a millisecond.
 const TOLERANCES: [u64; 10] = [1, 2, 3, 5, 7, 9, 11, 13, 15, 20];

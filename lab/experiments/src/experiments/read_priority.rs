@@ -2,9 +2,7 @@
 
 use crate::experiment::{Context, Drives, Experiment, Outcome, Random};
 use crate::harness::{Arrivals, SimStore, StoreShape, Times};
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
-};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos, Slice};
@@ -19,26 +17,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "Clients overwrite blocks at random as fast as the write-back brings them home, and one client reads other \
             blocks from the same drive. The store keeps 64 writes under way on that drive, or fewer while a read is.",
     drives: Drives::Some(&["st41601n", "atlas10k", "sata2tb"]),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    KnownMiss {
-        what: "atlas10k, reads with pauses: times shorter on average than without the rule",
-        limit: Bound::AtLeast(1.05),
-        reason: "A read that comes after a pause finds 64 writes under way, which the drive takes 0.4 s to do (150 a second): \
-                 the rule holds back writes only while a read is under way. st41601n orders its writes so that more \
-                 reads find fewer.",
-    },
-    KnownMiss {
-        what: "sata2tb, reads with pauses: times shorter on average than without the rule",
-        limit: Bound::AtLeast(0.95),
-        reason: "The drive's write cache takes the writes of a whole round at once, and a read waits while the flush at the end \
-                 of the round empties it, 3 s with any number of writes under way. Without that cache a read takes 0.36 s, \
-                 and the rule is as on atlas10k.",
-    },
-];
 
 const MIB: u64 = 1 << 20;
 const BLOCK: u64 = 4096;

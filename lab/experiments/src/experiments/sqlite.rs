@@ -21,7 +21,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "Commits per second of SQLite in virtual time, with synchronous=FULL: on files that SQLite writes in place \
             behind a journal, and in a store, where a transaction is one atomic unit.",
     drives: Drives::Some(&["st41601n", "sata2tb"]),
-    known: &[],
     run,
 };
 

@@ -2,9 +2,7 @@
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{Moves, Rig, TrailLog, all_tracks, formula, ms, online};
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
-};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive::{ClosedLoop, Drive, DriveOptions};
 use tonearm_drive_file::DriveFile;
@@ -18,18 +16,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "32 synchronous writes of one sector go to the log in batches of 1 to 32; after each physical write the \
             head is moved to the next track by a read.",
     drives: Drives::One("st41601n"),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    known(BATCHES[0], 152.5),
-    known(BATCHES[1], 78.6),
-    known(BATCHES[2], 41.65),
-    known(BATCHES[3], 23.0),
-    known(BATCHES[4], 14.68),
-    known(BATCHES[5], 10.42),
-];
 
 const BATCHES: [&str; 6] = [
     "32 one-sector writes in batches of 1, formula",
@@ -39,19 +27,6 @@ const BATCHES: [&str; 6] = [
     "32 one-sector writes in batches of 16, formula",
     "32 one-sector writes in batches of 32, formula",
 ];
-
-const fn known(what: &'static str, measured_ms: f64) -> KnownMiss {
-    KnownMiss {
-        what,
-        limit: Bound::Within {
-            value: measured_ms,
-            percent: 2.0,
-        },
-        reason: "On the model a write after a read, and the read that moves the head, take longer than on the paper's \
-                 drive. With the best free place at each moment all six columns would still be 11 to 29 % above the \
-                 paper; the formula adds at most 6 %.",
-    }
-}
 
 /// Batch size, and elapsed time in the paper's Table 1, in ms.
 const TABLE_1: [(u32, f64); 6] = [

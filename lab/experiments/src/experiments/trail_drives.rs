@@ -2,9 +2,7 @@
 
 use crate::experiment::{Context, Drives, Experiment, Outcome, Random};
 use crate::harness::{Arrivals, SimStore, StoreShape, Times};
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
-};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos, Slice};
@@ -21,46 +19,8 @@ pub const EXPERIMENT: Experiment = Experiment {
             one drive writes, the head of the next one goes to a free track. This is the product's log, once with a new \
             track for each write, as in the paper, and once with its own rule.",
     drives: Drives::Some(&["st41601n", "hp_c3010", "atlas10k", "hylog2003", "sata2tb"]),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    KnownMiss {
-        what: "st41601n, a track for each write, two log drives: times the writes/s of one",
-        limit: Bound::AtLeast(0.8),
-        reason: "One drive does not move its head before a write that waits already: it writes to the next track at once, in \
-                 1.96 ms, and one write in a thousand has a move before it. A write after a move takes 2.4 ms, because the \
-                 move is a read, and a command after a read takes 0.5 ms longer (write_miss_ms).",
-    },
-    KnownMiss {
-        what: "hylog2003, a track for each write, two log drives: times the writes/s of one",
-        limit: Bound::AtLeast(0.95),
-        reason: "One drive writes to the next track at once, without a move, which takes 0.650 ms. A write after a move takes \
-                 0.657 ms, so there is nothing to hide.",
-    },
-    KnownMiss {
-        what: "sata2tb, a track for each write, two log drives: times the writes/s of one",
-        limit: Bound::AtLeast(1.0),
-        reason: "One drive writes to the next track at once, without a move, which takes 1.72 ms; with two drives a write takes \
-                 1.64 ms.",
-    },
-    KnownMiss {
-        what: "the product's rule, two log drives, one client: times the writes/s of one, least",
-        limit: Bound::AtLeast(0.6),
-        reason: "Not explained yet for sata2tb, the least. Measured: there the learning predictor takes 2.9 ms for a write of \
-                 one sector after a pause and 0.34 ms without one, and a drive that takes turns has pauses. The four other \
-                 drives keep at least 95 % of the writes/s of one drive.",
-    },
-    KnownMiss {
-        what: "the product's rule, two log drives, eight clients: times the writes/s of one, least",
-        limit: Bound::AtLeast(0.65),
-        reason: "On st41601n, the least, the blocks of eight clients go to the log in one write of 65 sectors. An empty track of \
-                 85 sectors has room for it only near its start. The platter of the next drive in turn is not there at that \
-                 moment, so a write takes a turn and a half, 16.9 ms, with platters that are 0.25, 0.5, 0.62 or 0.75 turns \
-                 apart. It takes 11.6 ms with platters that turn in step, and 11.5 ms with one drive.",
-    },
-];
 
 const MIB: u64 = 1 << 20;
 const BLOCK: u64 = 4096;

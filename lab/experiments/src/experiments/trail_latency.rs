@@ -4,9 +4,7 @@ use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
     Arrivals, Before, Floor, Load, Moves, Rig, Times, TrailLog, all_tracks, in_place, online,
 };
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
-};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
 use tonearm_head::Access;
@@ -19,19 +17,8 @@ pub const EXPERIMENT: Experiment = Experiment {
             log that writes where the head is waits for the command and the transfer; writing in place waits for a \
             seek and half a turn.",
     drives: Drives::One("st41601n"),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[KnownMiss {
-    what: ONE_SECTOR,
-    limit: Bound::Within {
-        value: 1.69,
-        percent: 3.0,
-    },
-    reason: "The model of the drive, which is fitted to a trace of the real one, takes at least 1.61 ms. The drive of the \
-             paper needs a shorter command.",
-}];
 
 const ONE_SECTOR: &str = "a write of one sector to the log";
 /// Sizes in KiB.

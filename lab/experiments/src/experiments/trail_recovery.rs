@@ -15,7 +15,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "The youngest record is found by binary search over the tracks; then the tracks that hold pending records \
             are read. Writing them home before service begins is optional, and left out by default.",
     drives: Drives::One("st41601n"),
-    known: &[],
     run,
 };
 

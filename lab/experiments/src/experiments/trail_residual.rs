@@ -17,7 +17,6 @@ pub const EXPERIMENT: Experiment = Experiment {
             learns; records of two and of nine sectors, with pauses by chance and without. And how long the reads \
             take that move the head to the next track.",
     drives: Drives::One("st41601n"),
-    known: &[],
     run,
 };
 

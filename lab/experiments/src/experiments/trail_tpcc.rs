@@ -4,9 +4,7 @@
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{Alternating, SimStore, StoreShape, VolumeDevice};
 use crate::pagedb::{Commit, Database, DatabaseOptions, Machine, Measured, Rule, tpcc};
-use crate::report::{
-    Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Style, Table, number,
-};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::Device;
@@ -23,51 +21,8 @@ pub const EXPERIMENT: Experiment = Experiment {
             50 KB is full, or all of its writes go to a store whose log follows the head of a drive of its own. The last is the \
             product itself.",
     drives: Drives::Some(&["wd2500jd", "st41601n"]),
-    known: KNOWN,
     run,
 };
-
-const KNOWN: &[KnownMiss] = &[
-    KnownMiss {
-        what: "in place, group commit: log I/O for 5,000 transactions",
-        limit: Bound::Within {
-            value: 3.3,
-            percent: 30.0,
-        },
-        reason: "A group of 50 KB is one write here, of 7 ms. The paper's 28.8 s are 64 ms for each of the 448 groups that its \
-                 Table 3 implies. Its log in place, of 4.5 KB for a transaction, takes 6.1 ms for a commit, as here.",
-    },
-    KnownMiss {
-        what: "in place, group commit, block by block: log I/O for 5,000 transactions",
-        limit: Bound::Within {
-            value: 60.0,
-            percent: 15.0,
-        },
-        reason: "A block that is sent when the one before it is on the platter waits nearly a turn, 11.1 ms. The paper's time is \
-                 5.3 ms for each 4 KB: half a turn, between this row and the one before. Why is not explained yet.",
-    },
-    KnownMiss {
-        what: "on Trail against in place: tpmC",
-        limit: Bound::AtLeast(10.0),
-        reason: "A third of the page I/Os are writes, which Trail makes shorter; reads stay as they are. The paper's log saves 2.6 of \
-                 38 ms for a transaction, so the rest must be page writes: about as many as reads. Here, with a pool of 55 %, page writes \
-                 are nearly as many as reads, and the gain is 37 %, but in place has 2,487 transactions a minute.",
-    },
-    KnownMiss {
-        what: "on Trail against group commit: tpmC",
-        limit: Bound::AtLeast(1.0),
-        reason: "As for tpmC in place; and a group commit takes 7 ms here, 64 ms in the paper.",
-    },
-    KnownMiss {
-        what: "log buffer of 4 KB: group commits in 10,000 transactions",
-        limit: Bound::Within {
-            value: 14_400.0,
-            percent: 5.0,
-        },
-        reason: "A transaction is one record here. One that does not fit is written in pieces of 4 KB, of which the last is not full. \
-                 The paper's number is that of 44.9 MB in full buffers.",
-    },
-];
 
 const PAGE: u32 = 4096;
 const KIB: usize = 1024;

@@ -13,7 +13,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "Transactions commit through the log; what waits goes into one write, and each write has a track of its \
             own. The more transactions run at a time, the fuller the tracks.",
     drives: Drives::One("st41601n"),
-    known: &[],
     run,
 };
 

@@ -17,7 +17,6 @@ pub const EXPERIMENT: Experiment = Experiment {
             with a volatile cache: without any flush, with the paper's rule, with the cache off, and with a flush for each \
             message.",
     drives: Drives::One("wd2500jd"),
-    known: &[],
     run,
 };
 

@@ -14,7 +14,6 @@ pub const EXPERIMENT: Experiment = Experiment {
             rule (B), with the cache off (C), and with a flush for each group of commits. The flushes are counted against \
             the size of the pool, and thousands of power cuts tell which databases can be recovered.",
     drives: Drives::One("wd2500jd"),
-    known: &[],
     run,
 };
 
