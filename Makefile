@@ -1,8 +1,10 @@
-# Commands for Tonearm. All builds are release builds. Tests are selected with --workspace --test and not with -p, because
-# with -p alone Cargo chooses other features of dependencies and builds all of them again.
+# Commands for Tonearm. Tests are built once, with the profile `checked` and the features of the whole workspace: each stage of
+# `make test` runs what the stage `build` has made. All other programs are release builds.
 #
 #   make run      create and serve a disk, copy a file system in, kill the server, and verify the copy
 #   make test     everything that must pass: format, lints, tests, power cuts, fuzzing, real clients
+#   make soak     SECONDS=3600: the long campaigns, of which `make test` runs a share: planted faults, power cuts, fuzzing, virtual
+#                 machines. The number of commits chooses where it begins. It prints what it has covered.
 #   make lab-check    all experiments on simulated drives, in short: fails when a bound is missed that is no known miss
 #   make lab-docs    run all experiments, and write docs/results/lab.md and its figures from the results
 #   make reference-docs    write docs/operations/reference.md from the command line and the metrics
@@ -14,8 +16,8 @@
 #   make crash    SECONDS=60 SEED=1: power cuts and drive faults in the simulator
 #   make fs-conformance    all suites for the mounted file system, as root: pjdfstest, a million operations of fsx, stress-ng,
 #                 dbench, a directory of a million entries. It takes an hour and prints counts; `make test` runs a share.
-#   make guest    virtual machines with a real kernel, 20 rounds of each kind of power cut and kill; `make test` runs a share.
-#                 It takes about two hours on 2 cores. ROUNDS=3 makes it shorter.
+#   make guest    virtual machines with a real kernel, 20 rounds of each kind of power cut and kill; `make test` runs one round of
+#                 two kinds. It takes about two hours on 2 cores. ROUNDS=3 makes it shorter.
 #   make deps     check for the programs that the tests need; as root on Debian, install them
 
 CARGO ?= cargo
@@ -25,21 +27,27 @@ SEED ?= 1
 POINTS ?= 100000
 CRASH_SECONDS ?= 60
 # Seconds for which `make test` fuzzes each of thirteen targets.
-FUZZ_SECONDS ?= 25
+FUZZ_SECONDS ?= 5
 # Rounds of each test of `make guest`.
 ROUNDS ?= 20
-# `make guest-share`, and so `make test`, leaves out the tests whose names end in `in_full`.
-GUEST_ARGUMENTS ?= --skip in_full
 BENCH ?=
 
-.PHONY: run test bench bench-sqlite bench-mount fuzz crash deps run-deps build fmt lint tidy check unit lab-check lab-docs reference-docs crash-test e2e fs-conformance guest guest-share clean
+CHECKED = --profile checked --locked --workspace
+# The programs that the tests end to end and the guests run.
+export TONEARM_BIN = $(CURDIR)/target/checked/tonearm
+
+.PHONY: run test soak bench bench-sqlite bench-mount fuzz crash deps run-deps build fmt lint tidy unit lab-check lab-docs reference-docs crash-test e2e fs-conformance guest guest-share clean
 
 run: run-deps
 	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
 	scripts/run.sh
 
+# All tests and programs, as every other target of tests needs them.
 build:
-	$(CARGO) build --release --locked --workspace
+	$(CARGO) test $(CHECKED) --no-run
+
+soak: deps
+	@scripts/soak.sh $(SECONDS)
 
 # The stages run one after the other, because each may use all cores.
 test: deps
@@ -49,19 +57,18 @@ fmt:
 	$(CARGO) fmt --all --check
 
 lint:
-	$(CARGO) clippy --release --locked --workspace --all-targets -- -D warnings
+	$(CARGO) clippy $(CHECKED) --all-targets -- -D warnings
 
 # File length, dependencies between crates, licences, documents.
 tidy:
-	$(CARGO) test --release --locked --workspace --test tidy
+	$(CARGO) test $(CHECKED) --test tidy
 
 unit:
-	$(CARGO) test --release --locked --workspace --exclude tonearm-tests --exclude tidy
+	$(CARGO) test $(CHECKED) --no-fail-fast --exclude tonearm-tests --exclude tidy
 
 # The experiments of the laboratory in short, beside the papers' figures: half a minute on 2 cores.
-lab-check:
-	$(CARGO) build --release --locked --workspace --bin tonearm-lab
-	target/release/tonearm-lab lab all --quick --check
+lab-check: build
+	target/checked/tonearm-lab lab all --quick --check
 
 # Several minutes of processor time. The figures do not depend on the machine.
 lab-docs:
@@ -71,33 +78,30 @@ lab-docs:
 
 # The tests of `tonearm` compare this page with the program.
 reference-docs:
-	TONEARM_UPDATE_DOCS=1 $(CARGO) test --release --locked --workspace --bin tonearm the_reference_is_that_of_this_program
+	TONEARM_UPDATE_DOCS=1 $(CARGO) test $(CHECKED) --bin tonearm the_reference_is_that_of_this_program
 
 # End to end tests: real clients, kill -9, hostile clients.
-e2e:
-	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
-	$(CARGO) test --release --locked --workspace --test e2e
+e2e: build
+	$(CARGO) test $(CHECKED) --test e2e
+
+# One round of two kinds; the number of commits chooses which.
+guest-share: deps build
+	scripts/guest.sh
+	scripts/guests.sh 2
 
 # Two at a time, because each test has a guest and a server.
-guest-share: deps
+guest: deps build
 	scripts/guest.sh
-	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
-	$(CARGO) test --release --locked --workspace --test guest -- --test-threads=2 $(GUEST_ARGUMENTS)
-
-guest:
-	TONEARM_KILL_ROUNDS=$(ROUNDS) $(MAKE) guest-share GUEST_ARGUMENTS="--nocapture"
+	TONEARM_KILL_ROUNDS=$(ROUNDS) $(CARGO) test $(CHECKED) --test guest -- --test-threads=2 --nocapture
 
 # One after the other, because each measures or loads the machine.
-fs-conformance: deps
-	$(CARGO) build --release --locked -p tonearm -p tonearm-sqlite
-	TONEARM_FS_CONFORMANCE=long $(CARGO) test --release --locked --workspace --test e2e fs_conformance -- --nocapture --test-threads=1
+fs-conformance: deps build
+	TONEARM_FS_CONFORMANCE=long $(CARGO) test $(CHECKED) --test e2e fs_conformance -- --nocapture --test-threads=1
 
-crash-test:
-	$(CARGO) build --release --locked --workspace --bin crash
+crash-test: build
 	scripts/crash.sh points $(POINTS) $(SEED)
 
-crash:
-	$(CARGO) build --release --locked --workspace --bin crash
+crash: build
 	scripts/crash.sh seconds $(SECONDS) $(SEED)
 
 fuzz:

@@ -11,11 +11,11 @@ seed=$3
 # run LAYOUT SEED: one of the two processes.
 run() {
     if [ "$unit" = points ]; then
-        exec target/release/crash --points "$(((number + 1) / 2))" --seed "$2"
+        exec target/checked/crash --points "$(((number + 1) / 2))" --seed "$2"
     fi
     long=$((number / 4))
-    target/release/crash --seconds "$((number - long))" --seed "$2"
-    [ "$long" = 0 ] || exec target/release/crash --kind power-cuts --layout "$1" --operations 2500 --generations 1 \
+    target/checked/crash --seconds "$((number - long))" --seed "$2"
+    [ "$long" = 0 ] || exec target/checked/crash --kind power-cuts --layout "$1" --operations 2500 --generations 1 \
         --seconds "$long" --seed "$2"
 }
 

@@ -6,6 +6,7 @@
 #   scripts/mutants.sh --list             lists names and promises
 #   scripts/mutants.sh --share K/N        only the K-th of N parts; with `auto` as K the number of commits chooses the
 #                                         part, so that each commit tests another one
+#   scripts/mutants.sh --seconds N        begins no fault after N seconds
 #   scripts/mutants.sh --quick            only faults that a test of a small crate should notice
 #
 # The exit code is 1 when a fault is not noticed, or when its patch does not apply or does not build. The script works
@@ -16,12 +17,15 @@ cd "$(dirname "$0")/.."
 root=$PWD
 work=$root/target/mutants
 tree=$work/tree
-export CARGO_TARGET_DIR=$work/build CARGO_TERM_COLOR=never RUST_BACKTRACE=0
+# The programs of the copy are tested, not those of the checkout.
+unset TONEARM_BIN
+# Each fault builds some of the project's crates again.
+export CARGO_TARGET_DIR=$work/build CARGO_INCREMENTAL=1 CARGO_TERM_COLOR=never RUST_BACKTRACE=0
 
 # A patch is quick when its first command tests one of these crates: little has to be built, and no test waits for a
 # clock.
 quick_crates='base|format|rt|world|device|trail|layout|engine|disk|fs|nbd'
-quick=no list=no share= names=()
+quick=no list=no share= most= names=()
 while [ $# -gt 0 ]; do
     case $1 in
     --list) list=yes ;;
@@ -30,8 +34,12 @@ while [ $# -gt 0 ]; do
         share=${2:?--share K/N}
         shift
         ;;
+    --seconds)
+        most=${2:?--seconds N}
+        shift
+        ;;
     -*)
-        sed -n '2,13s/^# \{0,1\}//p' "$0"
+        sed -n '2,14s/^# \{0,1\}//p' "$0"
         exit 2
         ;;
     *) names+=("$1") ;;
@@ -93,13 +101,13 @@ sync_tree() {
     if [ ! -d "$tree" ]; then
         keep=-p
         rm -rf "$CARGO_TARGET_DIR"
-        if [ -d target/release/deps ]; then
-            mkdir -p "$CARGO_TARGET_DIR/release/deps"
-            cp -a target/release/{build,.fingerprint} "$CARGO_TARGET_DIR/release"
+        if [ -d target/checked/deps ]; then
+            mkdir -p "$CARGO_TARGET_DIR/checked/deps"
+            cp -a target/checked/{build,.fingerprint} "$CARGO_TARGET_DIR/checked"
             # Only other people's crates are taken over, as hard links: Cargo replaces these files and never writes into
             # them. Ours and their test programs take gigabytes, and they are built again with other options anyway.
-            find target/release/deps -maxdepth 1 -type f \( -name '*.rlib' -o -name '*.rmeta' -o -name '*.so' -o -name '*.d' \) \
-                ! -name '*tonearm*' -exec cp -alt "$CARGO_TARGET_DIR/release/deps" {} +
+            find target/checked/deps -maxdepth 1 -type f \( -name '*.rlib' -o -name '*.rmeta' -o -name '*.so' -o -name '*.d' \) \
+                ! -name '*tonearm*' -exec cp -alt "$CARGO_TARGET_DIR/checked/deps" {} +
         fi
         mkdir -p "$tree.new"
     fi
@@ -132,19 +140,19 @@ restore() {
 # they have in the whole workspace. Without it Cargo would build many of them again.
 build_of() {
     case $1 in
-    test:*) echo "cargo test --release --locked --no-run -p tonearm ${1#test: }" ;;
-    e2e:*) echo "cargo build --release --locked -p tonearm -p tonearm-sqlite && cargo test --release --locked --no-run -p tonearm -p tonearm-tests --test e2e" ;;
+    test:*) echo "cargo test --profile checked --locked --no-run -p tonearm ${1#test: }" ;;
+    e2e:*) echo "cargo build --profile checked --locked -p tonearm -p tonearm-sqlite && cargo test --profile checked --locked --no-run -p tonearm -p tonearm-tests --test e2e" ;;
     # The image of guests has nothing of ours but what each run puts into it, so the copy uses that of the checkout.
-    guest:*) echo "'$root'/scripts/guest.sh && mkdir -p target && ln -sfn '$root'/target/guest target/guest && cargo build --release --locked -p tonearm -p tonearm-sqlite && cargo test --release --locked --no-run -p tonearm -p tonearm-tests --test guest" ;;
-    crash:*) echo "cargo build --release --locked --workspace --bin crash" ;;
+    guest:*) echo "'$root'/scripts/guest.sh && mkdir -p target && ln -sfn '$root'/target/guest target/guest && cargo build --profile checked --locked -p tonearm -p tonearm-sqlite && cargo test --profile checked --locked --no-run -p tonearm -p tonearm-tests --test guest" ;;
+    crash:*) echo "cargo build --profile checked --locked --workspace --bin crash" ;;
     esac
 }
 run_of() {
     case $1 in
-    test:*) echo "cargo test --release --locked -p tonearm ${1#test: }" ;;
-    e2e:*) echo "cargo test --release --locked -p tonearm -p tonearm-tests --test e2e ${1#e2e: }" ;;
-    guest:*) echo "cargo test --release --locked -p tonearm -p tonearm-tests --test guest ${1#guest: }" ;;
-    crash:*) echo "$CARGO_TARGET_DIR/release/crash ${1#crash: }" ;;
+    test:*) echo "cargo test --profile checked --locked -p tonearm ${1#test: }" ;;
+    e2e:*) echo "cargo test --profile checked --locked -p tonearm -p tonearm-tests --test e2e ${1#e2e: }" ;;
+    guest:*) echo "cargo test --profile checked --locked -p tonearm -p tonearm-tests --test guest ${1#guest: }" ;;
+    crash:*) echo "$CARGO_TARGET_DIR/checked/crash ${1#crash: }" ;;
     esac
 }
 
@@ -179,22 +187,13 @@ noticed_by() {
     esac
 }
 
-mkdir -p "$work/.cargo"
+mkdir -p "$work"
 exec 9>"$work/lock"
 flock -n 9 || { echo "mutants: another run uses $work" >&2; exit 2; }
 # A compiler that was killed can leave incremental state that does not link.
-[ ! -e "$work/running" ] || rm -rf "$CARGO_TARGET_DIR/release/incremental"
+[ ! -e "$work/running" ] || rm -rf "$CARGO_TARGET_DIR/checked/incremental"
 touch "$work/running"
 sync_tree
-
-# Optimising the project's crates costs more time than it saves, because each fault builds some of them again.
-{
-    printf '[build]\nincremental = true\n'
-    (cd "$tree" && cargo metadata --locked --no-deps --format-version 1) |
-        grep -o '"name":"[a-z-]*","version":"[^"]*","id":"path' | cut -d'"' -f4 | sort -u |
-        while read -r crate; do printf '[profile.release.package.%s]\nopt-level = 1\ndebug = false\n' "$crate"; done
-} >"$work/cargo.new"
-cmp -s "$work/cargo.new" "$work/.cargo/config.toml" || cp "$work/cargo.new" "$work/.cargo/config.toml"
 
 # A command that fails without a fault proves nothing. A command that has passed on this tree is not run again.
 sum=$(cd "$tree" && find . -type f ! -path './test/mutants/*' -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
@@ -210,15 +209,20 @@ passes_unchanged() {
     echo "$1" >>"$passed"
 }
 
-# Run the first command of every fault first, so that the unchanged tree is built only once.
-for name in "${chosen[@]}"; do
+# Run the first command of every fault first, so that the unchanged tree is built only once. With a limit of time some of the
+# faults may not have their turn.
+[ -n "$most" ] || for name in "${chosen[@]}"; do
     passes_unchanged "$(commands "$name" | head -1)" "$(limit_of "$name")" || true
 done
 
-noticed=0 survived=0 broken=0 hung=0
+noticed=0 survived=0 broken=0 hung=0 left=0
 began=$SECONDS
 row() { printf '%-32s %5s s  %s\n%34s%s\n' "$1" "$2" "$3" '' "$(header "$1" promise)"; }
 for name in "${chosen[@]}"; do
+    if [ -n "$most" ] && [ $SECONDS -ge "$most" ]; then
+        left=$((left + 1))
+        continue
+    fi
     start=$SECONDS
     limit=$(limit_of "$name")
     mapfile -t lines < <(commands "$name")
@@ -257,7 +261,7 @@ for name in "${chosen[@]}"; do
     esac
     row "$name" $((SECONDS - start)) "$by"
 done
-printf '%d noticed (%d by a hang), %d survived, %d broken, in %d s\n' \
-    $noticed $hung $survived $broken $((SECONDS - began))
+printf '%d noticed (%d by a hang), %d survived, %d broken, %d not begun, in %d s\n' \
+    $noticed $hung $survived $broken $left $((SECONDS - began))
 rm "$work/running"
 [ $((survived + broken)) -eq 0 ]

@@ -174,7 +174,7 @@ fn default_folder() -> PathBuf {
     target.expect("a target folder").join("tmp")
 }
 
-/// `target/release` or `target/debug`: the grandparent of this test program.
+/// `target/PROFILE`: the grandparent of this test program.
 fn profile_folder() -> PathBuf {
     let this = std::env::current_exe().expect("this program has a path");
     let folder = this.ancestors().nth(2).expect("target/PROFILE/deps/e2e");
@@ -201,8 +201,9 @@ pub fn binary() -> &'static Path {
                 build.env_remove(&*name);
             }
         }
-        if folder.ends_with("release") {
-            build.arg("--release");
+        let profile = folder.file_name().expect("a profile");
+        if profile != "debug" {
+            build.arg("--profile").arg(profile);
         }
         assert!(build.status().expect("cargo runs").success());
         folder.join("tonearm")
