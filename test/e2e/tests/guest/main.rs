@@ -1,5 +1,5 @@
 //! Tests in virtual machines with a real kernel: see `tonearm_tests::guest`. `make guest` runs them in full, with twenty rounds of
-//! each kind; `make test` runs a share, one round of all but the tests whose names end in `in_full`.
+//! each kind; `make test` runs one round of two kinds (`scripts/guests.sh`).
 
 mod attach;
 mod cuts;
