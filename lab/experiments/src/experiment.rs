@@ -1,7 +1,7 @@
 //! An experiment, and the context in which it runs.
 
 use crate::known_misses;
-use crate::report::{Figure, Finding, Report};
+use crate::report::{Figure, Finding, KnownMiss, Report};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rayon::prelude::*;
@@ -125,7 +125,32 @@ impl Drives {
     }
 }
 
+impl Outcome {
+    /// Marks the findings whose bounds are missed for a known reason.
+    ///
+    /// # Panics
+    /// When there is no such finding, unless the outcome is partial.
+    pub fn know(
+        &mut self,
+        experiment: &str,
+        misses: impl IntoIterator<Item = (&'static str, KnownMiss)>,
+    ) {
+        for (what, miss) in misses {
+            match self.findings.iter_mut().find(|f| f.what == what) {
+                Some(found) => found.know(miss),
+                None if self.is_partial => {}
+                None => panic!("{experiment}: there is no finding '{what}'"),
+            }
+        }
+    }
+}
+
 impl Experiment {
+    /// The findings whose bounds it misses on its own drives: `known_misses.toml`.
+    pub fn known_misses(&self) -> impl Iterator<Item = (&'static str, KnownMiss)> {
+        known_misses::of(self.name)
+    }
+
     /// Runs it.
     ///
     /// # Errors
@@ -153,13 +178,8 @@ impl Experiment {
         };
         let mut outcome = (self.run)(&context, &drives);
         // Reasons and limits are those of the experiment's own drives.
-        let own = run.drive.is_none().then(|| known_misses::of(self.name));
-        for (what, miss) in own.into_iter().flatten() {
-            match outcome.findings.iter_mut().find(|f| f.what == what) {
-                Some(found) => found.know(miss),
-                None if outcome.is_partial => {}
-                None => panic!("{}: there is no finding '{what}'", self.name),
-            }
+        if run.drive.is_none() {
+            outcome.know(self.name, self.known_misses());
         }
         let drive = match &run.drive {
             None => Cow::Borrowed(""),

@@ -14,7 +14,6 @@ mod tonearm;
 
 use self::setup::{LOG_BYTES, MEMORY_BYTES, MIB, STORE_BYTES};
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::report::Bound;
 use tonearm_drive_file::DriveFile;
 
 pub const EXPERIMENT: Experiment = Experiment {

@@ -24,10 +24,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const UNEXPLAINED: &str = "Not explained yet. Measured: hp_c3323a loses with each of the seeds 1 to 3 when requests have up to 200 KB, and \
-     with none when they have 4 KB; the seed decides which of the other drives lose. It is not the spare sectors: \
-     hp_c3323a and st41601n lose as much when their files have none.";
-
 const TOLERANCE: Nanos = Nanos(500_000);
 /// Bytes that the learning predictor may use.
 const MEMORY: usize = 4096;

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tonearm_drive_file::DriveFile;
 use tonearm_experiments::{
-    Bound, Context, Drives, EXPERIMENTS, Effort, Experiment, Finding, KnownMiss, LabError, Outcome,
-    Run, Verdict, find, number,
+    Bound, Drives, EXPERIMENTS, Effort, Finding, KnownMiss, LabError, Outcome, Run, Verdict, find,
+    number,
 };
 
 #[test]
@@ -146,93 +146,62 @@ fn verdicts_follow_the_bounds() {
 
 const MISS: &str = "a bound that is missed";
 
-fn experiment(run: fn(&Context<'_>, &[DriveFile]) -> Outcome) -> Experiment {
-    Experiment {
-        name: "planted",
-        title: "An experiment with a known miss",
-        source: "none",
-        about: "It finds what its test wants.",
-        drives: Drives::One("mimic80"),
-        known: &[KnownMiss {
-            what: MISS,
-            limit: Bound::AtMost(3.0),
-            reason: "it is planted",
-        }],
-        run,
-    }
-}
-
-fn outcome(ours: f64) -> Outcome {
-    Outcome {
+/// A finding of `ours`, of which a known miss is marked.
+fn known(ours: f64) -> Finding {
+    let mut outcome = Outcome {
         findings: vec![Finding::shown(MISS, ours, "drives").bound(Bound::AtMost(0.0))],
         ..Outcome::default()
-    }
+    };
+    outcome.know("planted", [(MISS, PLANTED)]);
+    outcome.findings.remove(0)
 }
 
+const PLANTED: KnownMiss = KnownMiss {
+    limit: Bound::AtMost(3.0),
+    reason: "it is planted",
+};
+
 #[test]
-fn a_known_miss_that_gets_worse_is_a_miss_and_one_that_holds_is_told() {
-    let found = |experiment: Experiment, drive: Option<&str>| {
-        let run = Run {
-            drive: drive.map(DriveFile::of_library),
-            seed: 1,
-            effort: Effort::Quick,
-            progress: &|_, _| (),
-        };
-        experiment.run(&run).unwrap().findings[0].clone()
-    };
-    let within = found(experiment(|_, _| outcome(3.0)), None);
+fn known_miss_beyond_its_limit_is_a_miss() {
+    let within = known(3.0);
     assert_eq!(within.verdict, Verdict::KnownMiss);
     assert_eq!(within.known_miss.unwrap().reason, "it is planted");
     assert!(!within.is_known_miss_no_more());
-    let worse = found(experiment(|_, _| outcome(3.5)), None);
-    assert_eq!(worse.verdict, Verdict::Missed);
-    let holds = found(experiment(|_, _| outcome(0.0)), None);
+    assert_eq!(known(3.5).verdict, Verdict::Missed);
+    let holds = known(0.0);
     assert_eq!(holds.verdict, Verdict::Held);
     assert!(holds.is_known_miss_no_more());
-    // The reason is that of the experiment's own drive.
-    let other = found(experiment(|_, _| outcome(3.0)), Some("mimic80"));
-    assert_eq!(other.verdict, Verdict::Missed);
+}
+
+#[test]
+fn known_misses_are_those_of_the_own_drives() {
+    assert!(find("heads").unwrap().known_misses().count() > 0);
+    let findings = quick("heads").findings;
+    assert!(findings.iter().all(|finding| finding.known_miss.is_none()));
 }
 
 #[test]
 #[should_panic(expected = "there is no finding")]
-fn a_known_miss_names_a_finding() {
-    let nothing = experiment(|_, _| Outcome::default());
-    let run = Run {
-        drive: None,
-        seed: 1,
-        effort: Effort::Quick,
-        progress: &|_, _| (),
-    };
-    nothing.run(&run).unwrap();
+fn known_miss_names_a_finding() {
+    Outcome::default().know("planted", [(MISS, PLANTED)]);
 }
 
 #[test]
-fn a_quick_run_says_which_known_misses_it_leaves_out() {
-    let left_out = experiment(|_, _| Outcome {
-        left_out: vec![MISS],
+fn partial_outcome_may_lack_known_misses() {
+    let mut partial = Outcome {
+        is_partial: true,
         ..Outcome::default()
-    });
-    let run = Run {
-        drive: None,
-        seed: 1,
-        effort: Effort::Quick,
-        progress: &|_, _| (),
     };
-    assert!(left_out.run(&run).unwrap().findings.is_empty());
+    partial.know("planted", [(MISS, PLANTED)]);
+    assert!(partial.findings.is_empty());
 }
 
 #[test]
 fn the_reasons_of_known_misses_are_sentences() {
     for experiment in EXPERIMENTS {
-        for miss in experiment.known {
-            assert!(miss.reason.len() > 60, "{}: {}", experiment.name, miss.what);
-            assert!(
-                miss.reason.ends_with('.'),
-                "{}: {}",
-                experiment.name,
-                miss.what
-            );
+        for (what, miss) in experiment.known_misses() {
+            let is_sentence = miss.reason.len() > 60 && miss.reason.ends_with('.');
+            assert!(is_sentence, "{}: {what}", experiment.name);
         }
     }
 }
