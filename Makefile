@@ -44,7 +44,7 @@ run: run-deps
 
 # All tests and programs, as every other target of tests needs them.
 build:
-	$(CARGO) test $(CHECKED) --no-run
+	$(CARGO) build $(CHECKED) --all-targets
 
 soak: deps
 	@scripts/soak.sh $(SECONDS)

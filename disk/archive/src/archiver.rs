@@ -26,7 +26,7 @@ use crate::bucket::{Bucket, BucketError};
 use crate::chain::{FOLDER_BITS, mark_name, part_name};
 use crate::error::ArchiveError;
 use crate::object::Packer;
-use crate::source::{Found, MarkRequest, Portion, Sought, Source, StoreShape};
+use crate::source::{CommitBatch, MarkRequest, ReadResult, SeekResult, Source, StoreShape};
 use std::collections::VecDeque;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_engine::{ArchiveInfo, ArchiveState, EngineError};
@@ -368,7 +368,7 @@ impl<'a> Archiver<'a> {
     /// Goes on behind what the log does not have any more.
     async fn skip(&mut self) -> Result<(), ArchiveError> {
         match self.source.seek(Vec::new()).await? {
-            Sought::Behind(lsn, digest) => {
+            SeekResult::Behind(lsn, digest) => {
                 self.info.gaps += u64::from(self.number > 0);
                 (self.archived, self.digest) = (lsn, digest);
                 self.base_number = 0;
@@ -395,7 +395,7 @@ impl<'a> Archiver<'a> {
 
     /// Puts what is durable and not archived, one object at most. True when there may be more at once.
     async fn put_range(&mut self) -> Result<bool, ArchiveError> {
-        let (mut packer, mut range) = (None, None::<Portion>);
+        let (mut packer, mut range) = (None, None::<CommitBatch>);
         let (mut is_full, mut is_lost) = (false, false);
         let (object_bytes, source) = (self.options.object_bytes as u64, self.source);
         while !is_full && !is_lost {
@@ -403,7 +403,7 @@ impl<'a> Archiver<'a> {
                 .read(STEP_BYTES, MOVED_OBJECTS * object_bytes)
                 .await?
             {
-                Found::Commits(more) => {
+                ReadResult::Commits(more) => {
                     let packer = packer.get_or_insert_with(|| self.packer());
                     packer.add(&more.entries);
                     is_full = packer.raw_bytes() >= object_bytes;
@@ -412,8 +412,8 @@ impl<'a> Archiver<'a> {
                         Some(range) => range.join(&more),
                     }
                 }
-                Found::Nothing => break,
-                Found::Lost => is_lost = true,
+                ReadResult::Nothing => break,
+                ReadResult::Lost => is_lost = true,
             }
         }
         if let (Some(packer), Some(range)) = (packer, range) {

@@ -46,6 +46,7 @@ pub use load::Unread;
 pub use plan::{Plan, PlannedObject, Target};
 pub use rebuild::Rebuild;
 pub use source::{
-    Blocks, EngineSource, Found, KnownCommit, MarkRequest, Portion, Sought, Source, StoreShape,
+    Blocks, CommitBatch, EngineSource, KnownCommit, MarkRequest, ReadResult, SeekResult, Source,
+    StoreShape,
 };
 pub use table::{TABLE, VolumeTable};

@@ -26,7 +26,7 @@ pub trait Source {
     ///
     /// # Errors
     /// When the store is gone.
-    fn seek(&self, known: Vec<KnownCommit>) -> Boxed<'_, Result<Sought, ArchiveError>>;
+    fn seek(&self, known: Vec<KnownCommit>) -> Boxed<'_, Result<SeekResult, ArchiveError>>;
 
     /// Waits for so long. True when so much has been written since the last read that the log may soon overtake the reader;
     /// then it does not wait to the end.
@@ -40,7 +40,7 @@ pub trait Source {
     ///
     /// # Errors
     /// When the store has failed, or a block cannot be read.
-    fn read(&self, bytes: u64, moved_max: u64) -> Boxed<'_, Result<Found, ArchiveError>>;
+    fn read(&self, bytes: u64, moved_max: u64) -> Boxed<'_, Result<ReadResult, ArchiveError>>;
 
     /// Allocated blocks from `first` on, of about `bytes` bytes.
     ///
@@ -91,7 +91,7 @@ pub struct KnownCommit {
 
 /// Where reading goes on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Sought {
+pub enum SeekResult {
     /// Behind this commit, which alone has this digest; 0 when that is not known. With it a history begins.
     Behind(Lsn, u32),
     /// Nowhere: the log does not have the next commit any more.
@@ -104,9 +104,9 @@ pub enum Sought {
 
 /// What reading has found.
 #[derive(Debug)]
-pub enum Found {
+pub enum ReadResult {
     /// Commits.
-    Commits(Portion),
+    Commits(CommitBatch),
     /// No more are durable.
     Nothing,
     /// The next one cannot be had: the log does not have it any more, or it moved too many blocks.
@@ -126,7 +126,7 @@ pub struct Blocks {
 
 /// Commits as entries of an archive object.
 #[derive(Debug)]
-pub struct Portion {
+pub struct CommitBatch {
     /// First commit.
     pub first: Lsn,
     /// Last commit.
@@ -143,9 +143,9 @@ pub struct Portion {
     pub entries: Vec<u8>,
 }
 
-impl Portion {
+impl CommitBatch {
     /// Adds the commits that follow, but for their entries.
-    pub(crate) fn join(&mut self, more: &Portion) {
+    pub(crate) fn join(&mut self, more: &CommitBatch) {
         (self.last, self.digest, self.unix_ms) = (more.last, more.digest, more.unix_ms);
         self.spares_table &= more.spares_table;
         self.inexact = joined(self.inexact, more.inexact);
@@ -270,7 +270,7 @@ impl Source for EngineSource {
         Box::pin(async move { Ok(shape) })
     }
 
-    fn seek(&self, known: Vec<KnownCommit>) -> Boxed<'_, Result<Sought, ArchiveError>> {
+    fn seek(&self, known: Vec<KnownCommit>) -> Boxed<'_, Result<SeekResult, ArchiveError>> {
         Box::pin(async move { Ok(self.0.seek(&known).await) })
     }
 
@@ -278,7 +278,7 @@ impl Source for EngineSource {
         Box::pin(async move { Ok(self.0.rest(span).await) })
     }
 
-    fn read(&self, bytes: u64, moved_max: u64) -> Boxed<'_, Result<Found, ArchiveError>> {
+    fn read(&self, bytes: u64, moved_max: u64) -> Boxed<'_, Result<ReadResult, ArchiveError>> {
         Box::pin(async move { Ok(self.0.read(bytes, moved_max).await?) })
     }
 
@@ -323,7 +323,7 @@ impl State {
         }
     }
 
-    async fn seek(&self, known: &[KnownCommit]) -> Sought {
+    async fn seek(&self, known: &[KnownCommit]) -> SeekResult {
         *self.history.borrow_mut() = None;
         let durable = self.engine.marks().durable;
         let (after, is_known) = match known.last() {
@@ -331,13 +331,13 @@ impl State {
             None => (durable, false),
         };
         if after > durable {
-            return Sought::Ahead(durable);
+            return SeekResult::Ahead(durable);
         }
         if is_known {
             match self.has(known).await {
                 Some(true) => {}
-                Some(false) => return Sought::Differs,
-                None => return Sought::Lost,
+                Some(false) => return SeekResult::Differs,
+                None => return SeekResult::Lost,
             }
         }
         let own = self.digest_at(after).await.unwrap_or(0);
@@ -345,9 +345,9 @@ impl State {
             Ok(history) => {
                 *self.history.borrow_mut() = Some(history);
                 self.digest.set(own);
-                Sought::Behind(after, own)
+                SeekResult::Behind(after, own)
             }
-            Err(_) => Sought::Lost,
+            Err(_) => SeekResult::Lost,
         }
     }
 
@@ -408,14 +408,14 @@ impl State {
         }
     }
 
-    async fn read(&self, bytes: u64, moved_max: u64) -> Result<Found, EngineError> {
+    async fn read(&self, bytes: u64, moved_max: u64) -> Result<ReadResult, EngineError> {
         let written = self.engine.log_written_bytes();
         let Some(mut history) = self.history.take() else {
-            return Ok(Found::Lost);
+            return Ok(ReadResult::Lost);
         };
         let mut commits = match history.read(bytes).await {
             Ok(commits) => commits,
-            Err(HistoryError::Lost(_)) => return Ok(Found::Lost),
+            Err(HistoryError::Lost(_)) => return Ok(ReadResult::Lost),
             Err(HistoryError::Log(error)) => return Err(error.into()),
         };
         // What follows a commit that is skipped cannot be applied. The next read tells that it is lost.
@@ -429,8 +429,8 @@ impl State {
         let (Some(first), Some(last)) = (commits.first(), commits.last()) else {
             self.read_at.set(written);
             return Ok(match skipped {
-                None => Found::Nothing,
-                Some(_) => Found::Lost,
+                None => ReadResult::Nothing,
+                Some(_) => ReadResult::Lost,
             });
         };
         let (first, last, mut inexact) = (first.lsn, last.lsn, None);
@@ -457,7 +457,7 @@ impl State {
             // What was read has content of these commits. A power cut must not take them back once it is archived.
             self.engine.wait_durable(until).await?;
         }
-        Ok(Found::Commits(Portion {
+        Ok(ReadResult::Commits(CommitBatch {
             first,
             last,
             inexact,

@@ -1,7 +1,7 @@
 use super::*;
 
-fn portion(commits: (u64, u64), inexact: Option<(u64, u64)>, spares_table: bool) -> Portion {
-    Portion {
+fn portion(commits: (u64, u64), inexact: Option<(u64, u64)>, spares_table: bool) -> CommitBatch {
+    CommitBatch {
         first: Lsn(commits.0),
         last: Lsn(commits.1),
         inexact: inexact.map(|(from, until)| (Lsn(from), Lsn(until))),

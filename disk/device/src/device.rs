@@ -23,7 +23,7 @@ pub type DeviceIo = Pin<Box<dyn Future<Output = (Result<usize, IoError>, Data)>>
 
 /// Where a crash may have interrupted writes, in byte ranges of a device.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Interrupted {
+pub struct DirtyRanges {
     /// Ranges that were written.
     pub changed: Vec<Range<u64>>,
     /// Ranges that were punched or zeroed. Before the caller forgets the crash it does so again, with one operation
@@ -35,22 +35,22 @@ pub struct Interrupted {
 pub type OnProgress = Box<dyn FnMut(u64, u64)>;
 
 /// Work on a whole array in progress.
-pub type Working<T> = Pin<Box<dyn Future<Output = Result<T, RaidError>>>>;
+pub type ArrayFuture<T> = Pin<Box<dyn Future<Output = Result<T, RaidError>>>>;
 
 /// True for the right content of a place.
-pub type IsRight = Box<dyn Fn(&[u8]) -> bool>;
+pub type Verifier = Box<dyn Fn(&[u8]) -> bool>;
 
 /// A place of a device of which its user can tell the right content.
 pub struct Known {
     /// Its bytes on the device.
     pub range: Range<u64>,
     /// Tells its right content, by a checksum that is kept elsewhere.
-    pub is_right: IsRight,
+    pub is_right: Verifier,
 }
 
 /// What [`Redundancy::mend`] has found and done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Mended {
+pub struct RepairOutcome {
     /// Places that were wrong and are right now.
     pub places: u64,
     /// Places that are still wrong, and stripes that cannot be read.
@@ -94,11 +94,11 @@ pub trait Redundancy {
 
     /// Corrects the parity where the crash before this session may have interrupted writes, and trusts it from
     /// then on. The caller knows that no write outside of `interrupted` was interrupted.
-    fn recover(&self, interrupted: Interrupted) -> Working<()>;
+    fn recover(&self, interrupted: DirtyRanges) -> ArrayFuture<()>;
 
     /// Ends the use of the array: the next opening knows that parity and data agree. No write may be under way or
     /// follow.
-    fn close(&self) -> Working<()> {
+    fn close(&self) -> ArrayFuture<()> {
         Box::pin(std::future::ready(Ok(())))
     }
 
@@ -119,7 +119,7 @@ pub trait Redundancy {
 
     /// Compares the parity of all stripes with their data, and corrects it. `progress` gets the number of stripes done,
     /// and of all. The number of stripes that were wrong.
-    fn resync(&self, progress: OnProgress) -> Working<u64> {
+    fn resync(&self, progress: OnProgress) -> ArrayFuture<u64> {
         drop(progress);
         Box::pin(std::future::ready(Ok(0)))
     }
@@ -127,7 +127,7 @@ pub trait Redundancy {
     /// The stripes that begin in `range`, in bytes of the device, and whose parity does not match the data, or that cannot
     /// be read. Each is a range of bytes. Stripes that cannot be compared are left out: one of their units is missing, or
     /// a crash or a refused write has left their parity behind.
-    fn compare(&self, range: Range<u64>) -> Working<Vec<Range<u64>>> {
+    fn compare(&self, range: Range<u64>) -> ArrayFuture<Vec<Range<u64>>> {
         let _ = range;
         Box::pin(std::future::ready(Ok(Vec::new())))
     }
@@ -136,14 +136,14 @@ pub trait Redundancy {
     /// written, durably. If all of the places are right then, the parity of the whole stripes in `stripes`, a range of
     /// bytes of the device, is made right; `known` must have all of their content that matters. The caller changes nothing
     /// there meanwhile.
-    fn mend(&self, known: Vec<Known>, stripes: Range<u64>) -> Working<Mended> {
+    fn repair(&self, known: Vec<Known>, stripes: Range<u64>) -> ArrayFuture<RepairOutcome> {
         let _ = (known, stripes);
-        Box::pin(std::future::ready(Ok(Mended::default())))
+        Box::pin(std::future::ready(Ok(RepairOutcome::default())))
     }
 
     /// Puts `device` in the place of the missing member, durably, while the array is in use. `path` is where later openings
     /// find it, and `uuid` its new identity. [`Redundancy::rebuild`] then restores the data.
-    fn replace(&self, device: Rc<dyn Device>, path: String, uuid: Uuid) -> Working<()> {
+    fn replace(&self, device: Rc<dyn Device>, path: String, uuid: Uuid) -> ArrayFuture<()> {
         let _ = (path, uuid);
         Box::pin(std::future::ready(Err(RaidError::Replacement {
             member: device.name().to_string(),
@@ -152,7 +152,7 @@ pub trait Redundancy {
     }
 
     /// Rebuilds the replacement of a missing member ([`crate::raid::Raid5::rebuild`]).
-    fn rebuild(&self, rate: RebuildRate, progress: OnProgress) -> Working<()> {
+    fn rebuild(&self, rate: RebuildRate, progress: OnProgress) -> ArrayFuture<()> {
         drop((rate, progress));
         Box::pin(std::future::ready(Ok(())))
     }

@@ -15,8 +15,8 @@ mod raw;
 mod section;
 
 pub use device::{
-    Device, DeviceIo, Filter, Interrupted, IsRight, Known, Mended, OnProgress, Redundancy, Working,
-    at_once, span,
+    ArrayFuture, Device, DeviceIo, DirtyRanges, Filter, Known, OnProgress, Redundancy,
+    RepairOutcome, Verifier, at_once, span,
 };
 pub use events::{EventClass, Events, KEPT as EVENTS_KEPT, StoreEvent, Unseen};
 pub use fence::FlushFence;

@@ -88,7 +88,7 @@ impl Aru {
 
     /// Sets a condition on which the change of the tree relies beside the pages. The end of the unit may wait for space in the log
     /// after the change has run. If the condition does not hold any more then, the change runs again, and must refuse.
-    pub fn set_holds(&mut self, holds: impl Fn() -> bool + 'static) {
+    pub fn set_precondition(&mut self, holds: impl Fn() -> bool + 'static) {
         self.holds = Some(Box::new(holds));
     }
 

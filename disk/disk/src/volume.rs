@@ -20,7 +20,7 @@ pub struct Volume {
     pool: BufPool,
     shared: SharedVolume,
     /// Changes end when they survive the end of this process.
-    outlived: bool,
+    survives_process: bool,
 }
 
 impl Volume {
@@ -29,14 +29,14 @@ impl Volume {
             engine: engine.clone(),
             pool: pool.clone(),
             shared,
-            outlived: false,
+            survives_process: false,
         }
     }
 
     /// A handle for a writer that lives longer than this process and does not repeat changes that have ended, such as a kernel. A
     /// change through it ends when it survives the end of this process. A power cut may take it back, as every change before a flush.
-    pub fn for_longer_lived(mut self) -> Self {
-        self.outlived = true;
+    pub fn for_kernel_client(mut self) -> Self {
+        self.survives_process = true;
         self
     }
 
@@ -122,7 +122,7 @@ impl Volume {
     }
 
     /// Writes `data` at `offset`, as one commit. Ends when the write is acknowledged: at once, or when it is
-    /// durable if `durable` or the store's mode asks for it ([`Volume::for_longer_lived`] has a third answer).
+    /// durable if `durable` or the store's mode asks for it ([`Volume::for_kernel_client`] has a third answer).
     ///
     /// # Errors
     /// Beyond the end, read-only, or failed. Nothing of it has been written then, unless the error is that
@@ -434,7 +434,7 @@ impl Volume {
     async fn acknowledge(&self, lsn: Lsn, durable: bool) -> Result<(), DiskError> {
         if durable || self.engine.options().ack == Ack::Write {
             self.engine.wait_durable(lsn).await?;
-        } else if self.outlived {
+        } else if self.survives_process {
             self.engine.wait_flushed().await?;
         }
         Ok(())

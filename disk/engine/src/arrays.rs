@@ -30,7 +30,8 @@ use std::ops::Range;
 use std::rc::Rc;
 use tonearm_device::raid::{ArrayStatus, MemberState, Raid0, Raid5, RaidError, RebuildRate};
 use tonearm_device::{
-    Device, DeviceIo, Events, Interrupted, Known, Mended, OnProgress, Redundancy, Section, Working,
+    ArrayFuture, Device, DeviceIo, DirtyRanges, Events, Known, OnProgress, Redundancy,
+    RepairOutcome, Section,
 };
 use tonearm_format::{ArrayDescriptor, ArrayMember, HEADER_AREA_BYTES, PATH_MAX, Uuid};
 use tonearm_rt::{Data, Op};
@@ -220,14 +221,14 @@ impl Redundancy for StoreArray {
         }
     }
 
-    fn recover(&self, interrupted: Interrupted) -> Working<()> {
+    fn recover(&self, interrupted: DirtyRanges) -> ArrayFuture<()> {
         match &self.0.kind {
             Kind::Raid0(_) => Box::pin(std::future::ready(Ok(()))),
             Kind::Raid5(array) => array.recover(interrupted),
         }
     }
 
-    fn close(&self) -> Working<()> {
+    fn close(&self) -> ArrayFuture<()> {
         let own = self.clone();
         Box::pin(async move {
             if own.0.read_only {
@@ -274,7 +275,7 @@ impl Redundancy for StoreArray {
         Some(self.0.keeper.events())
     }
 
-    fn resync(&self, progress: OnProgress) -> Working<u64> {
+    fn resync(&self, progress: OnProgress) -> ArrayFuture<u64> {
         let own = self.clone();
         Box::pin(async move {
             match &own.0.kind {
@@ -284,25 +285,25 @@ impl Redundancy for StoreArray {
         })
     }
 
-    fn compare(&self, range: Range<u64>) -> Working<Vec<Range<u64>>> {
+    fn compare(&self, range: Range<u64>) -> ArrayFuture<Vec<Range<u64>>> {
         match &self.0.kind {
             Kind::Raid0(array) => array.compare(range),
             Kind::Raid5(array) => array.compare(range),
         }
     }
 
-    fn mend(&self, known: Vec<Known>, stripes: Range<u64>) -> Working<Mended> {
+    fn repair(&self, known: Vec<Known>, stripes: Range<u64>) -> ArrayFuture<RepairOutcome> {
         match &self.0.kind {
-            Kind::Raid0(array) => array.mend(known, stripes),
-            Kind::Raid5(array) => array.mend(known, stripes),
+            Kind::Raid0(array) => array.repair(known, stripes),
+            Kind::Raid5(array) => array.repair(known, stripes),
         }
     }
 
-    fn replace(&self, device: Rc<dyn Device>, path: String, uuid: Uuid) -> Working<()> {
+    fn replace(&self, device: Rc<dyn Device>, path: String, uuid: Uuid) -> ArrayFuture<()> {
         Box::pin(self.clone().run_replace(device, path, uuid))
     }
 
-    fn rebuild(&self, rate: RebuildRate, progress: OnProgress) -> Working<()> {
+    fn rebuild(&self, rate: RebuildRate, progress: OnProgress) -> ArrayFuture<()> {
         Box::pin(self.clone().run_rebuild(rate, progress))
     }
 }

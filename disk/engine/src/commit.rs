@@ -3,7 +3,7 @@
 //! only the words that change, as long as they take at most half of the block's space. Otherwise it records the whole
 //! block.
 
-use crate::pinned::{Holds, Moved, Pinned};
+use crate::pinned::{LogRetention, Moved, Pinned};
 use tonearm_base::{Lsn, Slice, crc32c};
 use tonearm_format::ENTRY_BYTES;
 use tonearm_trail::{Change, Word, patch_slots};
@@ -78,7 +78,7 @@ pub(crate) fn record(
     lsn: Lsn,
     changes: Vec<CommitChange>,
     block_size: usize,
-    holds: &dyn Holds,
+    holds: &dyn LogRetention,
 ) -> Vec<Change> {
     let mut recorded = Vec::with_capacity(changes.len());
     for change in changes {
@@ -114,7 +114,7 @@ fn record_block(
     lsn: Lsn,
     block: u64,
     data: Slice,
-    holds: &dyn Holds,
+    holds: &dyn LogRetention,
     recorded: &mut Vec<Change>,
 ) {
     let slot = pinned.slot(block);

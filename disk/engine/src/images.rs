@@ -1,6 +1,6 @@
 //! The content to which recovery applies the patches of the log.
 
-use crate::pinned::{Holds, Known, Pinned};
+use crate::pinned::{Known, LogRetention, Pinned};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tonearm_base::{Lsn, Slice};
@@ -21,7 +21,7 @@ pub(crate) enum Base {
     None,
 }
 
-impl Holds for Images {
+impl LogRetention for Images {
     fn hold(&self, _: Lsn) {}
     fn release(&self, _: Lsn) {}
     fn at_home(&self, block: u64, hold: Lsn) {

@@ -1,7 +1,7 @@
 //! The content to which recovery applies a patch.
 
 use crate::images::{Base, Images};
-use crate::pinned::{Holds, Moved, Order, Pinned};
+use crate::pinned::{LogRetention, Moved, Order, Pinned};
 use std::cell::RefCell;
 use tonearm_base::{BufPool, Lsn, Slice};
 
@@ -9,7 +9,7 @@ use tonearm_base::{BufPool, Lsn, Slice};
 #[derive(Default)]
 struct Held(RefCell<Vec<Lsn>>);
 
-impl Holds for Held {
+impl LogRetention for Held {
     fn hold(&self, lsn: Lsn) {
         self.0.borrow_mut().push(lsn);
     }

@@ -3,7 +3,7 @@
 //!
 //! Invariants:
 //! 1. A block of the set is newer than every pending range over it: a new range removes the blocks that it covers.
-//! 2. Each block holds the oldest commit since the block was last durable at home ([`Holds`]). The versions in between
+//! 2. Each block holds the oldest commit since the block was last durable at home ([`LogRetention`]). The versions in between
 //!    are freed together with it (Trail 4.1, superseding).
 //! 3. A home write frees its block only if no newer version came meanwhile. Otherwise the block stays with the newer
 //!    version, and the hold moves to the first commit after the written one.
@@ -20,7 +20,7 @@ use tonearm_base::{Lsn, Slice};
 use tonearm_trail::Trail;
 
 /// Keeps commits in the log.
-pub(crate) trait Holds {
+pub(crate) trait LogRetention {
     /// One more block or range needs `lsn`.
     fn hold(&self, lsn: Lsn);
     /// One block or range less needs `lsn`.
@@ -29,7 +29,7 @@ pub(crate) trait Holds {
     fn at_home(&self, _block: u64, _hold: Lsn) {}
 }
 
-impl Holds for Trail {
+impl LogRetention for Trail {
     fn hold(&self, lsn: Lsn) {
         Trail::hold(self, lsn);
     }
@@ -91,11 +91,18 @@ impl Slot<'_> {
 
     /// Puts the version of commit `lsn` here. `image` is the commit that has the block's image, `crc` the CRC-32C of
     /// `data` if it is known.
-    pub fn put(self, image: Lsn, lsn: Lsn, data: Slice, crc: Option<u32>, holds: &dyn Holds) {
+    pub fn put(
+        self,
+        image: Lsn,
+        lsn: Lsn,
+        data: Slice,
+        crc: Option<u32>,
+        holds: &dyn LogRetention,
+    ) {
         self.take(image, lsn, Content::Data { data, crc }, holds);
     }
 
-    fn take(self, image: Lsn, lsn: Lsn, content: Content, holds: &dyn Holds) {
+    fn take(self, image: Lsn, lsn: Lsn, content: Content, holds: &dyn LogRetention) {
         match self.0 {
             Entry::Occupied(entry) => {
                 let known = entry.into_mut();
@@ -165,14 +172,21 @@ impl Pinned {
     }
 
     /// Takes a block that gets the content of another.
-    pub fn moved(&mut self, lsn: Lsn, moved: Moved, holds: &dyn Holds) {
+    pub fn moved(&mut self, lsn: Lsn, moved: Moved, holds: &dyn LogRetention) {
         let Moved { block, from, crc } = moved;
         let content = Content::Moved { from, crc };
         self.slot(block).take(lsn, lsn, content, holds);
     }
 
     /// Takes a range that becomes zeroes.
-    pub fn zero(&mut self, lsn: Lsn, first: u64, count: u64, keep_space: bool, holds: &dyn Holds) {
+    pub fn zero(
+        &mut self,
+        lsn: Lsn,
+        first: u64,
+        count: u64,
+        keep_space: bool,
+        holds: &dyn LogRetention,
+    ) {
         let end = first + count;
         let gone = self.blocks.extract_if(first..end, |_, _| true);
         let gone: Vec<Block> = gone.map(|(_, block)| block).collect();
@@ -267,7 +281,7 @@ impl Pinned {
     }
 
     /// Holds the commits of everything in the set: the log runs from now on.
-    pub fn hold_all(&self, holds: &dyn Holds) {
+    pub fn hold_all(&self, holds: &dyn LogRetention) {
         for block in self.blocks.values() {
             holds.hold(block.hold);
         }

@@ -6,7 +6,7 @@
 
 use crate::commit::{CommitChange, record};
 use crate::images::{Base, Images};
-use crate::pinned::{Batch, Holds, Known, Moved, Order, Pinned};
+use crate::pinned::{Batch, Known, LogRetention, Moved, Order, Pinned};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -57,7 +57,7 @@ enum Entry {
 #[derive(Default)]
 struct Account(RefCell<BTreeMap<Lsn, usize>>);
 
-impl Holds for Account {
+impl LogRetention for Account {
     fn hold(&self, lsn: Lsn) {
         *self.0.borrow_mut().entry(lsn).or_default() += 1;
     }
@@ -186,7 +186,7 @@ impl World {
         oldest.sort_unstable();
         let order = match cursor % 2 {
             0 => Order::Sweep(cursor),
-            _ => Order::These(&oldest),
+            _ => Order::Explicit(&oldest),
         };
         let batch = self
             .pinned
@@ -210,7 +210,7 @@ impl World {
             self.pinned.cancel_batch(&batch.written, &self.account);
             return;
         }
-        bring_home(&mut self.home, &batch);
+        write_back_batch(&mut self.home, &batch);
         self.pinned
             .finish_batch(batch.ranges.len(), &batch.written, &self.account);
     }
@@ -278,7 +278,7 @@ impl World {
     }
 }
 
-fn bring_home(home: &mut BTreeMap<u64, Option<Content>>, batch: &Batch) {
+fn write_back_batch(home: &mut BTreeMap<u64, Option<Content>>, batch: &Batch) {
     for range in &batch.ranges {
         for block in range.first..range.first + range.count {
             home.insert(block, Some([0; WORDS]));
@@ -298,7 +298,7 @@ fn bring_home(home: &mut BTreeMap<u64, Option<Content>>, batch: &Batch) {
 fn all_home(pinned: &mut Pinned, images: &Images, home: &mut BTreeMap<u64, Option<Content>>) {
     while !pinned.is_empty() {
         let batch = pinned.start_batch(Lsn(u64::MAX), Order::Sweep(0), 100, |_| false);
-        bring_home(home, &batch);
+        write_back_batch(home, &batch);
         pinned.finish_batch(batch.ranges.len(), &batch.written, images);
     }
 }

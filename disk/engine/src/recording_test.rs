@@ -1,7 +1,7 @@
 //! The log's records of a commit.
 
 use crate::commit::{CommitChange, record};
-use crate::pinned::{Holds, Pinned};
+use crate::pinned::{LogRetention, Pinned};
 use tonearm_base::{BufPool, Lsn, crc32c};
 use tonearm_trail::Change;
 
@@ -9,7 +9,7 @@ const BLOCK: usize = 128;
 
 struct NoAccount;
 
-impl Holds for NoAccount {
+impl LogRetention for NoAccount {
     fn hold(&self, _: Lsn) {}
     fn release(&self, _: Lsn) {}
 }

@@ -11,7 +11,7 @@ use crate::log_drives::LogDrives;
 use crate::options::OpenOptions;
 use crate::pinned::{Known, Moved, Order, Pinned};
 use crate::redundancy::Footprint;
-use crate::round::bring_home;
+use crate::round::write_back_batch;
 use std::cell::{Cell, RefCell};
 use std::iter::Peekable;
 use std::rc::Rc;
@@ -298,7 +298,7 @@ impl Recovery<'_> {
     /// store is open a trim can make space. All that was replayed is durable in the log.
     async fn write_back(&self, progress: &mut dyn FnMut(Progress)) -> Result<bool, EngineError> {
         let everything = Lsn(u64::MAX);
-        let done = bring_home(
+        let done = write_back_batch(
             self.home,
             self.pinned,
             &self.images,

@@ -18,7 +18,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 #[cfg(doc)]
 use tonearm_device::raid::RaidError;
-use tonearm_device::{Device, Interrupted, Redundancy};
+use tonearm_device::{Device, DirtyRanges, Redundancy};
 use tonearm_format::{EntryKind, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock_offset};
 use tonearm_layout::{Home, ZeroRange};
 use tonearm_trail::RecoveredChange;
@@ -104,7 +104,7 @@ impl Footprint {
         }
         let mut of_home = home.interrupted(self.zeroes, &self.blocks).into_iter();
         for (index, device) in devices.iter().enumerate() {
-            let mut interrupted = Interrupted::default();
+            let mut interrupted = DirtyRanges::default();
             if superblock.members[index].roles.data {
                 interrupted = of_home.next().expect("a home member for each data member");
             }

@@ -1,6 +1,6 @@
 //! One round of write-back: a batch of the pinned set goes home. Recovery makes rounds, too.
 
-use crate::pinned::{Batch, Holds, Moved, Order, Pinned};
+use crate::pinned::{Batch, LogRetention, Moved, Order, Pinned};
 use std::cell::RefCell;
 use tonearm_base::{BufPool, Lsn};
 use tonearm_layout::{Home, HomeBlock, HomeError, Piece};
@@ -20,10 +20,10 @@ pub(crate) struct Done {
 ///
 /// # Errors
 /// When the home fails or has no space: everything is still to be done.
-pub(crate) async fn bring_home(
+pub(crate) async fn write_back_batch(
     home: &dyn Home,
     pinned: &RefCell<Pinned>,
-    holds: &dyn Holds,
+    holds: &dyn LogRetention,
     durable: Lsn,
     order: Order<'_>,
     blocks_max: usize,

@@ -1,7 +1,7 @@
 //! When rounds start, and with which blocks.
 
 use crate::access::{Access, Busy};
-use crate::pinned::{Holds, Order, Pinned};
+use crate::pinned::{LogRetention, Order, Pinned};
 use crate::round::Done;
 use crate::write_back::{Reason, Schedule};
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use tonearm_rt::{IdleDriver, Rt};
 
 struct NoAccount;
 
-impl Holds for NoAccount {
+impl LogRetention for NoAccount {
     fn hold(&self, _: Lsn) {}
     fn release(&self, _: Lsn) {}
 }
@@ -48,7 +48,7 @@ fn next(
 ) -> Vec<u64> {
     let mut oldest = Vec::new();
     match schedule.order(&SHAPE, pinned, Lsn(durable), most, busy, &mut oldest) {
-        Order::These(blocks) => blocks.to_vec(),
+        Order::Explicit(blocks) => blocks.to_vec(),
         Order::Sweep(_) => panic!("oldest first"),
     }
 }

@@ -1,7 +1,7 @@
 //! Verifying every block of a store in use, and the parity of its array. What an array can compute is mended.
 //!
 //! All groups come first. Parity is made right after that, in a stripe at a time, and only where the layout says that all
-//! content of the stripe is right (`Home::mend_stripes`).
+//! content of the stripe is right (`Home::scrub_stripes`).
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -69,7 +69,7 @@ impl Engine {
         let count = blocks.min(self.size_blocks() - first);
         let _guard = self.0.access.read(first, count);
         let mut report = match self.mends(scrub) {
-            true => self.0.home.mend_group(group).await?,
+            true => self.0.home.scrub_group(group).await?,
             false => self.0.home.check_group(group).await?,
         };
         // After a crash the home may hold blocks that were half written. Recovery has pinned the newer content of these
@@ -191,7 +191,7 @@ impl Engine {
                 report.parity_damaged += 1;
                 continue;
             }
-            let mended = self.0.home.mend_stripes(member, stripe).await?;
+            let mended = self.0.home.scrub_stripes(member, stripe).await?;
             report.repaired += mended.places;
             report.parity_repaired += mended.stripes;
             report.parity_damaged += u64::from(mended.wrong > 0);

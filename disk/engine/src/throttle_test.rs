@@ -1,9 +1,9 @@
-use crate::write_back::{DELAY_MAX, STRAIN_MAX, Throttle, strain};
+use crate::write_back::{DELAY_MAX, PRESSURE_MAX, Throttle, pressure};
 use tonearm_base::Nanos;
 
 const BLOCK: u64 = 4096;
 
-/// A throttle that has seen each block take a millisecond to go home, and whose average strain has settled at `of`.
+/// A throttle that has seen each block take a millisecond to go home, and whose average pressure has settled at `of`.
 fn settled(of: u64) -> Throttle {
     let throttle = Throttle::default();
     for _ in 0..500 {
@@ -31,7 +31,7 @@ fn spacing_ms(of: u64) -> f64 {
 fn writes_are_not_delayed_without_strain_or_before_anything_has_gone_home() {
     let throttle = Throttle::default();
     for _ in 0..1000 {
-        assert_eq!(throttle.wait(Nanos(5), BLOCK, STRAIN_MAX), Nanos(0));
+        assert_eq!(throttle.wait(Nanos(5), BLOCK, PRESSURE_MAX), Nanos(0));
     }
     let throttle = settled(0);
     for _ in 0..1000 {
@@ -42,9 +42,9 @@ fn writes_are_not_delayed_without_strain_or_before_anything_has_gone_home() {
 #[test]
 fn turns_come_at_the_pace_of_the_write_back() {
     for (of, expected) in [
-        (STRAIN_MAX / 2, 1.0),
-        (STRAIN_MAX, 1.5),
-        (STRAIN_MAX / 4, 0.75),
+        (PRESSURE_MAX / 2, 1.0),
+        (PRESSURE_MAX, 1.5),
+        (PRESSURE_MAX / 4, 0.75),
     ] {
         let spacing = spacing_ms(of);
         assert!(
@@ -56,8 +56,8 @@ fn turns_come_at_the_pace_of_the_write_back() {
 
 #[test]
 fn writes_are_not_delayed_by_a_strain_from_before_everything_was_at_home() {
-    let throttle = settled(STRAIN_MAX);
-    throttle.relieved();
+    let throttle = settled(PRESSURE_MAX);
+    throttle.reset();
     let now = Nanos::from_secs(1000);
     for _ in 0..1000 {
         assert_eq!(throttle.wait(now, BLOCK, 0), Nanos(0));
@@ -66,10 +66,10 @@ fn writes_are_not_delayed_by_a_strain_from_before_everything_was_at_home() {
 
 #[test]
 fn no_wait_is_longer_than_a_second() {
-    let throttle = settled(STRAIN_MAX);
+    let throttle = settled(PRESSURE_MAX);
     let now = Nanos::from_secs(1000);
     let waits: Vec<u64> = (0..5000)
-        .map(|_| throttle.wait(now, BLOCK, STRAIN_MAX).0)
+        .map(|_| throttle.wait(now, BLOCK, PRESSURE_MAX).0)
         .collect();
     assert!(waits.is_sorted() && waits.iter().all(|wait| *wait <= DELAY_MAX.0));
     assert_eq!(waits.last(), Some(&DELAY_MAX.0));
@@ -77,10 +77,10 @@ fn no_wait_is_longer_than_a_second() {
 
 #[test]
 fn strain_is_the_used_share_of_what_is_left() {
-    assert_eq!(strain(10, 50, 100), 0);
-    assert_eq!(strain(50, 50, 100), 0);
-    assert_eq!(strain(75, 50, 100), STRAIN_MAX / 2);
-    assert_eq!(strain(200, 50, 100), STRAIN_MAX);
+    assert_eq!(pressure(10, 50, 100), 0);
+    assert_eq!(pressure(50, 50, 100), 0);
+    assert_eq!(pressure(75, 50, 100), PRESSURE_MAX / 2);
+    assert_eq!(pressure(200, 50, 100), PRESSURE_MAX);
     // A log of two tracks.
-    assert_eq!(strain(2, 1, 1), STRAIN_MAX);
+    assert_eq!(pressure(2, 1, 1), PRESSURE_MAX);
 }

@@ -11,7 +11,7 @@
 use crate::access::Busy;
 use crate::error::EngineError;
 use crate::pinned::{Order, Pinned};
-use crate::round::{Done, bring_home};
+use crate::round::{Done, write_back_batch};
 use crate::shared::Shared;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -38,10 +38,10 @@ const DELAY_MIN: Nanos = Nanos::from_millis(1);
 pub(crate) const DELAY_MAX: Nanos = Nanos::from_secs(1);
 /// Rounds over which the pace is averaged.
 const PACE_ROUNDS: u64 = 32;
-/// Writes over which the strain is averaged: the use of tracks and memory moves in steps.
-const STRAIN_WRITES: u64 = 256;
+/// Writes over which the pressure is averaged: the use of tracks and memory moves in steps.
+const PRESSURE_WRITES: u64 = 256;
 /// Strain when memory or log are used up.
-pub(crate) const STRAIN_MAX: u64 = 1024;
+pub(crate) const PRESSURE_MAX: u64 = 1024;
 
 /// The write-back of one store.
 pub(crate) struct WriteBack {
@@ -133,7 +133,7 @@ impl WriteBack {
     /// How long a write of `bytes` waits before it may ask for memory.
     pub fn delay(&self, bytes: u64) -> Nanos {
         let now = self.shared.rt.now();
-        self.throttle.wait(now, bytes, self.strain())
+        self.throttle.wait(now, bytes, self.pressure())
     }
 
     /// True when memory or log are short.
@@ -149,14 +149,14 @@ impl WriteBack {
             || shared.pinned.borrow().range_count() > RANGES_PRESSING
     }
 
-    /// How much of memory and log is used up, in parts of [`STRAIN_MAX`]: the greater of the two.
-    fn strain(&self) -> u64 {
+    /// How much of memory and log is used up, in parts of [`PRESSURE_MAX`]: the greater of the two.
+    fn pressure(&self) -> u64 {
         let (used, tracks) = self.shared.trail.usage();
         let memory = &self.shared.memory;
         let limit = memory.limit();
-        let of_memory = strain(memory.used(), limit / 4 * 3, limit);
+        let of_memory = pressure(memory.used(), limit / 4 * 3, limit);
         // The last few tracks are not given out.
-        of_memory.max(strain(used, tracks * 5 / 8, tracks * 15 / 16))
+        of_memory.max(pressure(used, tracks * 5 / 8, tracks * 15 / 16))
     }
 
     /// # Errors
@@ -271,7 +271,7 @@ impl WriteBack {
         let busy = shared.access.busy();
         let mut oldest = Vec::new();
         let order = match is_chosen {
-            true => Order::These(&chosen),
+            true => Order::Explicit(&chosen),
             false => self.schedule.borrow_mut().order(
                 &shared.shape,
                 &shared.pinned.borrow(),
@@ -285,7 +285,7 @@ impl WriteBack {
         let bring = |order, blocks_max| {
             let is_busy = |block| busy.contains(block);
             let (pinned, trail) = (&shared.pinned, &shared.trail);
-            bring_home(
+            write_back_batch(
                 &*shared.home,
                 pinned,
                 trail,
@@ -299,7 +299,7 @@ impl WriteBack {
             let mut freed = None;
             if limit.is_some() {
                 // Zeroes make space below. A block for which there is none would end the round before all of them are at home.
-                freed = bring(Order::These(&[]), 0).await?;
+                freed = bring(Order::Explicit(&[]), 0).await?;
                 shared.trail.advance();
             }
             // Zeroes at home are a round, also when no block may follow.
@@ -385,7 +385,7 @@ impl WriteBack {
             shared.events.note(StoreEvent::SpaceFound);
         }
         if is_empty {
-            self.throttle.relieved();
+            self.throttle.reset();
         }
         // A round of the home's choice has another pace.
         if order == RoundOrder::OldestFirst && !is_chosen {
@@ -517,7 +517,7 @@ impl Schedule {
             RoundOrder::OldestFirst => {
                 let chosen_max = CHOSEN_BYTES / shape.block_size;
                 *oldest = self.next_oldest(pinned, durable, blocks_max, chosen_max, busy);
-                Order::These(oldest)
+                Order::Explicit(oldest)
             }
         }
     }
@@ -617,17 +617,17 @@ pub(crate) struct Throttle {
     /// The time that the last rounds took, and the bytes that they brought home; both decay.
     took: Cell<u64>,
     bytes: Cell<u64>,
-    /// Average strain of the last writes, in parts of [`STRAIN_WRITES`] * [`STRAIN_MAX`].
-    strain: Cell<u64>,
+    /// Average pressure of the last writes, in parts of [`PRESSURE_WRITES`] * [`PRESSURE_MAX`].
+    pressure: Cell<u64>,
     /// When the next write may go on.
     turn: Cell<Nanos>,
 }
 
-/// How far `used` is on the way from `from` to `end`, in parts of [`STRAIN_MAX`]. The resource is short from `from` on,
+/// How far `used` is on the way from `from` to `end`, in parts of [`PRESSURE_MAX`]. The resource is short from `from` on,
 /// and used up at `end`.
-pub(crate) fn strain(used: u64, from: u64, end: u64) -> u64 {
+pub(crate) fn pressure(used: u64, from: u64, end: u64) -> u64 {
     let all = end.saturating_sub(from).max(1);
-    used.saturating_sub(from).min(all) * STRAIN_MAX / all
+    used.saturating_sub(from).min(all) * PRESSURE_MAX / all
 }
 
 impl Throttle {
@@ -638,23 +638,23 @@ impl Throttle {
         mean(&self.bytes, bytes);
     }
 
-    /// Everything is at home: the strain of the last writes says nothing about the next ones.
-    pub fn relieved(&self) {
-        self.strain.set(0);
+    /// Everything is at home: the pressure of the last writes says nothing about the next ones.
+    pub fn reset(&self) {
+        self.pressure.set(0);
     }
 
     /// How long a write of `bytes` is delayed.
-    pub fn wait(&self, now: Nanos, bytes: u64, strain: u64) -> Nanos {
-        let mean = self.strain.get();
-        self.strain.set(mean - mean / STRAIN_WRITES + strain);
-        let strain = mean / STRAIN_WRITES;
-        if strain == 0 || self.bytes.get() == 0 {
+    pub fn wait(&self, now: Nanos, bytes: u64, pressure: u64) -> Nanos {
+        let mean = self.pressure.get();
+        self.pressure.set(mean - mean / PRESSURE_WRITES + pressure);
+        let pressure = mean / PRESSURE_WRITES;
+        if pressure == 0 || self.bytes.get() == 0 {
             return Nanos(0);
         }
         let turn = Nanos(self.turn.get().0.max(now.0));
         let at_pace =
             u128::from(bytes) * u128::from(self.took.get()) / u128::from(self.bytes.get());
-        let cost = at_pace * u128::from(STRAIN_MAX / 2 + strain) / u128::from(STRAIN_MAX);
+        let cost = at_pace * u128::from(PRESSURE_MAX / 2 + pressure) / u128::from(PRESSURE_MAX);
         let wait = turn.since(now);
         if wait.0 < DELAY_MAX.0 {
             self.turn

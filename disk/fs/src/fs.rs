@@ -113,14 +113,14 @@ struct State {
 
 /// Files, and names in directories, that sessions have changed.
 #[derive(Default, Debug)]
-pub struct News {
+pub struct Invalidation {
     /// Files whose attributes and content may be others.
     pub files: Vec<u64>,
     /// Names in directories that may stand for other files.
     pub names: Vec<(u64, Vec<u8>)>,
 }
 
-type Watcher = Box<dyn Fn(News)>;
+type Watcher = Box<dyn Fn(Invalidation)>;
 
 /// The state of a file that is in use.
 struct FileState {
@@ -140,7 +140,7 @@ struct FileState {
     /// Its size, if it is known.
     size: Cell<Option<u64>>,
     /// It may have lost its last name, so it is to be deleted when its use ends.
-    nameless: Cell<bool>,
+    unlinked: Cell<bool>,
 }
 
 impl FileState {
@@ -154,7 +154,7 @@ impl FileState {
             blocks_changed: Cell::new(Lsn(0)),
             changes: Changes::default(),
             size: Cell::new(None),
-            nameless: Cell::new(false),
+            unlinked: Cell::new(false),
         }
     }
 
@@ -335,7 +335,7 @@ impl Fs {
     }
 
     /// Calls `watcher` behind each commit of sessions.
-    pub fn watch_sessions(&self, watcher: impl Fn(News) + 'static) {
+    pub fn watch_sessions(&self, watcher: impl Fn(Invalidation) + 'static) {
         *self.state.watcher.borrow_mut() = Some(Box::new(watcher));
     }
 
@@ -542,10 +542,10 @@ impl Fs {
         if file.uses.get() > 0 {
             return;
         }
-        let nameless = file.nameless.get();
+        let unlinked = file.unlinked.get();
         files.remove(&ino);
         drop(files);
-        if nameless {
+        if unlinked {
             self.free_in_background(ino);
         }
     }
@@ -554,7 +554,7 @@ impl Fs {
     pub(crate) fn free_after_use(&self, ino: u64) -> bool {
         let files = self.state.files.borrow();
         files.get(&ino).is_some_and(|file| {
-            file.nameless.set(true);
+            file.unlinked.set(true);
             true
         })
     }
@@ -660,7 +660,7 @@ impl Fs {
             file.note(lsn);
         }
         // What a unit has read of a file that has lost its last name is no longer so.
-        for ino in &changed.nameless {
+        for ino in &changed.unlinked {
             self.note_content(*ino, lsn);
         }
         for file in changed.extents.iter().filter_map(|ino| files.get(ino)) {
@@ -672,7 +672,7 @@ impl Fs {
         if self.way == Way::Session
             && let Some(watcher) = &*self.state.watcher.borrow()
         {
-            watcher(News {
+            watcher(Invalidation {
                 files: changed.inodes.into_iter().map(|(ino, _)| ino).collect(),
                 names: changed.names,
             });

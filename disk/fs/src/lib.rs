@@ -29,7 +29,7 @@ pub use attrs::{SetAttr, SetXattr};
 pub use check::{FsReport, check};
 pub use data::{Allocate, Seek};
 pub use error::FsError;
-pub use fs::{Attr, Fs, News, Space, Way, has_root};
+pub use fs::{Attr, Fs, Invalidation, Space, Way, has_root};
 pub use names::{Listed, New, Rename};
 pub use offline::{OfflineError, OfflineTree, path_text};
 pub use orphans::{Deletion, LeftOrphan};

@@ -196,13 +196,14 @@ impl<'a, 'b> Meta<'a, 'b> {
         let of = |at: u64, bytes: &[u8]| {
             DirEntry::decode(at, bytes).map(|entry| (entry.name == name).then_some(entry))
         };
-        self.hashed(dir, item::ENTRY, name, of).map(Result::ok)
+        self.find_by_hash(dir, item::ENTRY, name, of)
+            .map(Result::ok)
     }
 
     /// Adds an entry to a directory that has none of this name.
     pub fn put_entry(&mut self, dir: u64, entry: &DirEntry) -> Result<(), Stop> {
         let of = |_, _: &[u8]| Ok(None::<()>);
-        match self.hashed(dir, item::ENTRY, &entry.name, of)? {
+        match self.find_by_hash(dir, item::ENTRY, &entry.name, of)? {
             Err(free) => self.items.put(free, &entry.encode()),
             Ok(_) => Err(damaged("a name is there twice").into()),
         }
@@ -213,11 +214,11 @@ impl<'a, 'b> Meta<'a, 'b> {
         let of = |_, bytes: &[u8]| {
             Xattr::decode(bytes).map(|xattr| (xattr.name == name).then_some(xattr))
         };
-        self.hashed(ino, item::XATTR, name, of)
+        self.find_by_hash(ino, item::XATTR, name, of)
     }
 
     /// Looks up a name among the items of its hash. Gives the item that `of` takes, or else the first free key.
-    fn hashed<T>(
+    fn find_by_hash<T>(
         &mut self,
         ino: u64,
         kind: u8,

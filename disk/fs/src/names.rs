@@ -253,7 +253,7 @@ fn check_name(name: &[u8]) -> Result<(), FsError> {
 }
 
 /// Checks a name that is to be taken away.
-fn check_known(name: &[u8]) -> Result<(), FsError> {
+fn validate_name(name: &[u8]) -> Result<(), FsError> {
     match check_name(name) {
         Err(FsError::Exists) => Err(FsError::Invalid("the names . and .. cannot be removed")),
         checked => checked,
@@ -418,7 +418,7 @@ impl Fs {
     /// # Errors
     /// When there is no such name, or it is that of a directory.
     pub async fn unlink(&self, dir: u64, name: &[u8]) -> Result<(), FsError> {
-        self.take_away(dir, name, false).await
+        self.remove_entry(dir, name, false).await
     }
 
     /// Removes an empty directory.
@@ -426,11 +426,11 @@ impl Fs {
     /// # Errors
     /// When there is none, or it is not empty.
     pub async fn remove_dir(&self, dir: u64, name: &[u8]) -> Result<(), FsError> {
-        self.take_away(dir, name, true).await
+        self.remove_entry(dir, name, true).await
     }
 
-    async fn take_away(&self, dir: u64, name: &[u8], directory: bool) -> Result<(), FsError> {
-        check_known(name)?;
+    async fn remove_entry(&self, dir: u64, name: &[u8], directory: bool) -> Result<(), FsError> {
+        validate_name(name)?;
         let (now, mut attempts) = (self.now(), Attempts::default());
         loop {
             // Most files are deleted with their last name, in the same unit.
@@ -488,8 +488,8 @@ impl Fs {
         to: (u64, &[u8]),
         how: Rename,
     ) -> Result<(), FsError> {
-        check_known(from.1)?;
-        check_known(to.1)?;
+        validate_name(from.1)?;
+        validate_name(to.1)?;
         let (now, mut attempts) = (self.now(), Attempts::default());
         loop {
             let mut unit = self.step().await?;

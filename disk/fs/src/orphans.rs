@@ -211,7 +211,7 @@ impl Fs {
     /// The unit, which frees a file, ends only while the file is not in use. It may be opened by a name that it has until then.
     fn only_without_use(&self, unit: &mut Step, ino: u64) {
         let fs = self.clone();
-        unit.set_holds(move || !fs.is_in_use(ino));
+        unit.set_precondition(move || !fs.is_in_use(ino));
     }
 
     /// Deletes a file that has no name and is not in use.

@@ -73,7 +73,7 @@ pub(crate) struct Changed {
     /// Inodes and their sizes; `None` for those that are gone.
     pub inodes: Vec<(u64, Option<u64>)>,
     /// Files without a name, among the inodes.
-    pub nameless: Vec<u64>,
+    pub unlinked: Vec<u64>,
     /// Files that have other blocks, or were cut off.
     pub extents: BTreeSet<u64>,
     /// Names with their directories.
@@ -94,7 +94,7 @@ impl Changed {
                 self.inodes
                     .push((key.ino, inode.as_ref().map(|inode| inode.size)));
                 let is_nameless = inode.is_some_and(|inode| inode.nlink == 0);
-                self.nameless.extend(is_nameless.then_some(key.ino));
+                self.unlinked.extend(is_nameless.then_some(key.ino));
             }
             item::EXTENT => {
                 self.extents.insert(key.ino);

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::Slice;
-use tonearm_device::{Device, Interrupted, Mended};
+use tonearm_device::{Device, DirtyRanges, RepairOutcome};
 use tonearm_rt::Boxed;
 
 /// The home of all blocks of one open store: their permanent places, outside of the log.
@@ -110,7 +110,7 @@ pub trait Home {
     ///
     /// # Panics
     /// When a range or block goes beyond the store's end.
-    fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<Interrupted>;
+    fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<DirtyRanges>;
 
     /// Checks `group` on the medium, past the cache. Write-back waits meanwhile.
     ///
@@ -123,18 +123,18 @@ pub trait Home {
     ///
     /// # Errors
     /// As for [`Home::check_group`].
-    fn mend_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>>;
+    fn scrub_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>>;
 
-    /// Mends the content of `stripes`, bytes of data member `member`, as [`Home::mend_group`] does. Where nothing is damaged
+    /// Mends the content of `stripes`, bytes of data member `member`, as [`Home::scrub_group`] does. Where nothing is damaged
     /// then, the parity of the stripes is made right. Write-back waits meanwhile.
     ///
     /// # Errors
     /// When a table or map page cannot be read at all, or the array is lost.
-    fn mend_stripes(
+    fn scrub_stripes(
         &self,
         member: usize,
         stripes: Range<u64>,
-    ) -> Boxed<'_, Result<Mended, HomeError>>;
+    ) -> Boxed<'_, Result<RepairOutcome, HomeError>>;
 
     /// Compares the layout's map with the data from which it can be rebuilt, and returns the contradictions; none if
     /// the layout has no map. `progress` gets the number of parts done, and of all.

@@ -4,7 +4,7 @@ use crate::error::HomeError;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::crc32c;
-use tonearm_device::{Device, Known, Mended};
+use tonearm_device::{Device, Known, RepairOutcome};
 use tonearm_rt::Op;
 
 /// Mends `known` places of `device`, and then the parity of `stripes` ([`tonearm_device::Redundancy::mend`]).
@@ -12,14 +12,14 @@ pub(crate) async fn mend(
     device: &Rc<dyn Device>,
     known: Vec<Known>,
     stripes: Range<u64>,
-) -> Result<Mended, HomeError> {
+) -> Result<RepairOutcome, HomeError> {
     let Some(array) = device.redundancy() else {
-        return Ok(Mended::default());
+        return Ok(RepairOutcome::default());
     };
     let at = known
         .first()
         .map_or(stripes.start, |place| place.range.start);
-    let mended = array.mend(known, stripes).await;
+    let mended = array.repair(known, stripes).await;
     mended.map_err(|error| HomeError::of_device(Op::Write, device.name(), at, error.io_error()))
 }
 

@@ -26,7 +26,7 @@ mod timer_thread;
 use crate::error::StoreError;
 pub(crate) use engine::{Engine, Platform};
 use engine::{Job, Outcome, job_of};
-use state::{Over, State, Step, Thread, WaiterId, Wake};
+use state::{State, Step, Terminal, Thread, WaiterId, Wake};
 use std::cell::UnsafeCell;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -104,7 +104,7 @@ impl<P: Platform> Leader<P> {
         match timer_thread::start(&leader) {
             Ok(thread) => locked(&leader.shared).timer_thread = Some(thread),
             Err(error) => {
-                leader.end(Over::Closed);
+                leader.end(Terminal::Closed);
                 return Err(StoreError::Thread(error));
             }
         }
@@ -194,7 +194,7 @@ impl<P: Platform> Leader<P> {
         self.publish_phase(&shared);
         drop(shared);
         let closed = self.outcome(job, true);
-        self.end(Over::Closed);
+        self.end(Terminal::Closed);
         self.join_timer_thread();
         closed?.map_err(|panic| resume_unwind(panic))
     }
@@ -271,9 +271,9 @@ impl<P: Platform> Leader<P> {
                     self.tell(|state| state.woken(id, now))
                 }
                 Step::Park { until, briefly } => self.park(platform, id, until, briefly),
-                Step::Nap => unreachable!("the timer thread alone naps"),
+                Step::TimerWait => unreachable!("the timer thread alone naps"),
                 Step::Done => return Ok(()),
-                Step::Over(over) => return Err(over.into()),
+                Step::Terminal(over) => return Err(over.into()),
             }
         }
     }
@@ -292,7 +292,7 @@ impl<P: Platform> Leader<P> {
             Ok(true) => Ok(()),
             Ok(false) => Err(StoreError::Stuck),
             Err(_) => {
-                self.end(Over::Panicked);
+                self.end(Terminal::Panicked);
                 Err(StoreError::Panicked)
             }
         }
@@ -321,20 +321,20 @@ impl<P: Platform> Leader<P> {
     fn panicked(&self, thread: Thread, engine: &mut Engine<P>) -> StepOf<P> {
         engine.note_done();
         let mut shared = locked(&self.shared);
-        let jobs = shared.state.end(Over::Panicked);
+        let jobs = shared.state.end(Terminal::Panicked);
         self.publish_phase(&shared);
         shared.state.give_up(&mut engine.turn);
         self.leader.store(NOBODY, Relaxed);
         self.wake(shared);
         if let Some(jobs) = jobs {
             drop(jobs);
-            self.take_down();
+            self.shut_down();
         }
         self.tell(|state| state.next(thread))
     }
 
     /// Ends the store, unless another thread does or has done so.
-    fn end(&self, over: Over) {
+    fn end(&self, over: Terminal) {
         let mut shared = locked(&self.shared);
         let Some(jobs) = shared.state.end(over) else {
             return;
@@ -343,11 +343,11 @@ impl<P: Platform> Leader<P> {
         self.wake(shared);
         // Dropped outside of the lock, because a job may hold a value that calls the store when it is dropped.
         drop(jobs);
-        self.take_down();
+        self.shut_down();
     }
 
     /// Takes the engine down once no thread uses it, and wakes all waiters.
-    fn take_down(&self) {
+    fn shut_down(&self) {
         let mut shared = locked(&self.shared);
         while !shared.state.may_end() {
             shared = sync::wait(&self.ender, shared);
@@ -359,7 +359,7 @@ impl<P: Platform> Leader<P> {
         let mine = matches!(self.kind, Kind::Shared(_));
         let gone = catch_unwind(AssertUnwindSafe(move || {
             if let Some(engine) = engine {
-                engine.take_down(mine);
+                engine.shut_down(mine);
             }
         }));
         // After a panic the engine may panic again while it is dropped. The rest of it is leaked then.
@@ -454,8 +454,8 @@ impl<P: Platform> Leader<P> {
     fn publish_phase(&self, shared: &Shared<P>) {
         let phase = match shared.state.over() {
             None => OPEN,
-            Some(Over::Closed) => CLOSED,
-            Some(Over::Panicked) => PANICKED,
+            Some(Terminal::Closed) => CLOSED,
+            Some(Terminal::Panicked) => PANICKED,
         };
         self.phase.store(phase, Relaxed);
     }
@@ -474,11 +474,11 @@ fn rest<'a, T>(
     }
 }
 
-impl From<Over> for StoreError {
-    fn from(over: Over) -> Self {
+impl From<Terminal> for StoreError {
+    fn from(over: Terminal) -> Self {
         match over {
-            Over::Closed => Self::Closed,
-            Over::Panicked => Self::Panicked,
+            Terminal::Closed => Self::Closed,
+            Terminal::Panicked => Self::Panicked,
         }
     }
 }

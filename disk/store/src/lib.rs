@@ -31,7 +31,7 @@ pub use executor::Executor;
 pub use files::{FileSystem, Sessions, files_socket, open_files, remote};
 pub use loads::{Loads, MemberLoad};
 pub use members::{Access, Members, Opened, device_of, holder, open_disk, open_members};
-pub use monitor::{Entrance, Monitor, Occupant};
+pub use monitor::{ExecutorGuard, Monitor, RemoteWaker};
 pub use per_process::PerProcess;
 pub use place::{beside, folder_of, resolved, socket_of, store_folder};
 pub use store::{Context, Store, StoreOptions};

@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //! 1. A thread uses the executor, its tasks, and what they hold only while it has the lock. The executor's thread has it from
-//!    [`Monitor::occupy`] on; what it makes of the executor is dropped before the [`Occupant`].
+//!    [`Monitor::occupy`] on; what it makes of the executor is dropped before the [`ExecutorGuard`].
 //! 2. The executor's thread alone uses the driver.
 //! 3. No lost wake-ups: a thread ends the wait if it leaves operations behind, or a timer that is due before the end of the
 //!    wait, or if what the executor's thread runs has ended. An interruption that comes before the wait ends it too.
@@ -62,9 +62,9 @@ impl Monitor {
     }
 
     /// Enters on the executor's thread, for as long as the result lives. What the thread makes of the executor must be dropped
-    /// before. It must not wait for a thread that has an [`Entrance`] meanwhile.
-    pub fn occupy(&self) -> Occupant<'_> {
-        Occupant {
+    /// before. It must not wait for a thread that has a [`RemoteWaker`] meanwhile.
+    pub fn occupy(&self) -> ExecutorGuard<'_> {
+        ExecutorGuard {
             monitor: self,
             inside: Some(self.lock()),
         }
@@ -78,17 +78,17 @@ impl Monitor {
 }
 
 /// The executor's thread, which is inside.
-pub struct Occupant<'a> {
+pub struct ExecutorGuard<'a> {
     monitor: &'a Monitor,
     /// `None` only while it waits.
     inside: Option<MutexGuard<'a, Inside>>,
 }
 
-impl Occupant<'_> {
+impl ExecutorGuard<'_> {
     /// A way in for other threads, and what they notify there: tasks of `rt` wait for it.
-    pub fn entrance(&self, rt: &Rt) -> (Entrance, Notify) {
+    pub fn entrance(&self, rt: &Rt) -> (RemoteWaker, Notify) {
         let notify = Notify::new(rt);
-        let entrance = Entrance {
+        let entrance = RemoteWaker {
             monitor: self.monitor.clone(),
             notify: ManuallyDrop::new(notify.clone()),
         };
@@ -152,7 +152,7 @@ impl Occupant<'_> {
     }
 }
 
-impl Drop for Occupant<'_> {
+impl Drop for ExecutorGuard<'_> {
     fn drop(&mut self) {
         let mut inside = self.inside.take().unwrap_or_else(|| self.monitor.lock());
         inside.running = None;
@@ -160,18 +160,18 @@ impl Drop for Occupant<'_> {
 }
 
 /// A way into a monitor for threads other than the executor's.
-pub struct Entrance {
+pub struct RemoteWaker {
     monitor: Monitor,
     /// Used and dropped inside.
     notify: ManuallyDrop<Notify>,
 }
 
 // SAFETY: `notify` is used and dropped by the thread that has the lock, as are all parts of the executor (invariant 1).
-unsafe impl Send for Entrance {}
+unsafe impl Send for RemoteWaker {}
 // SAFETY: as above.
-unsafe impl Sync for Entrance {}
+unsafe impl Sync for RemoteWaker {}
 
-impl Entrance {
+impl RemoteWaker {
     /// Enters, wakes the tasks that wait, and runs what is ready then, as far as it goes. Does nothing once the executor's
     /// thread has ended or a task has panicked. That thread must not call it.
     pub fn notify(&self) {
@@ -203,7 +203,7 @@ impl Inside {
     }
 }
 
-impl Drop for Entrance {
+impl Drop for RemoteWaker {
     fn drop(&mut self) {
         let _inside = self.monitor.lock();
         // SAFETY: nothing uses it any more.

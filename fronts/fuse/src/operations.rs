@@ -142,13 +142,13 @@ pub(crate) async fn perform(
             context.entry(linked, dir, &name).await
         }
         Operation::Unlink { dir, name } => {
-            let unlink = take_away(by, fs, async |fs| fs.unlink(dir, &name).await);
+            let unlink = remove_entry(by, fs, async |fs| fs.unlink(dir, &name).await);
             context.unless_full(REMOVAL_PATIENCE, unlink).await?;
             written(fs).await?;
             Ok(Answer::Done)
         }
         Operation::RemoveDir { dir, name } => {
-            let remove = take_away(by, fs, async |fs| fs.remove_dir(dir, &name).await);
+            let remove = remove_entry(by, fs, async |fs| fs.remove_dir(dir, &name).await);
             context.unless_full(REMOVAL_PATIENCE, remove).await?;
             written(fs).await?;
             Ok(Answer::Done)
@@ -156,7 +156,7 @@ pub(crate) async fn perform(
         Operation::Rename { from, to, how } => {
             let rename = async |fs: &Fs| fs.rename((from.0, &from.1), (to.0, &to.1), how).await;
             context
-                .unless_full(FULL_PATIENCE, take_away(by, fs, rename))
+                .unless_full(FULL_PATIENCE, remove_entry(by, fs, rename))
                 .await?;
             written(fs).await?;
             if matches!(place, Place::Unit(_)) {
@@ -384,7 +384,7 @@ fn new(by: Caller, mode: u32) -> New {
 
 /// Takes names away. In a directory with the sticky bit the kernel has checked whether the caller may; if another file has got the
 /// name since then, that counts.
-async fn take_away<T>(
+async fn remove_entry<T>(
     by: Caller,
     fs: &Fs,
     take: impl AsyncFn(&Fs) -> Result<T, FsError>,

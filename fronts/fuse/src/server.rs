@@ -12,7 +12,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::mpsc::Sender;
 use tonearm_base::Nanos;
-use tonearm_fs::{Fs, FsError, News, Unit, UnitCounts};
+use tonearm_fs::{Fs, FsError, Invalidation, Unit, UnitCounts};
 use tonearm_requests::UnderWay;
 use tonearm_rt::{Contained, Notify, Permit, Rt, Semaphore};
 
@@ -63,7 +63,7 @@ impl FuseServer {
             contained: Contained::new("a request of the mount", || {}),
         }));
         let notices = server.0.notices.clone();
-        fs.watch_sessions(move |News { files, names }| {
+        fs.watch_sessions(move |Invalidation { files, names }| {
             let then = None;
             // Without the thread that takes it the mount has ended.
             let _ = notices.send(Notice { files, names, then });

@@ -191,7 +191,7 @@ impl Devices {
             rt: rt.clone(),
             executor: Executor {
                 // The guest must not notice the end of this process.
-                volume: volume.for_longer_lived(),
+                volume: volume.for_kernel_client(),
                 memory: plan.memory,
                 pool: pool.clone(),
                 budget: self.0.budget.clone(),

@@ -37,7 +37,7 @@ impl Machine {
         Self {
             rt: rt.clone(),
             executor: Rc::new(Executor {
-                volume: volume.for_longer_lived(),
+                volume: volume.for_kernel_client(),
                 memory: memory.expect("memory"),
                 pool: pool.clone(),
                 budget: Semaphore::new(rt, 1 << 20),

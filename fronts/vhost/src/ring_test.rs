@@ -143,7 +143,7 @@ impl Machine {
             is_lost: Cell::new(false),
             rt: rt.clone(),
             executor: Executor {
-                volume: disk.volume("main").unwrap().for_longer_lived(),
+                volume: disk.volume("main").unwrap().for_kernel_client(),
                 memory: memory.clone(),
                 pool: pool.clone(),
                 budget: Semaphore::new(&rt, 1 << 20),

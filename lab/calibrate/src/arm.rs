@@ -1,7 +1,7 @@
 //! The arm: head switch and seek times, and the overheads of commands.
 
 use crate::error::Error;
-use crate::layout::{Belief, Layout};
+use crate::layout::{EstimatedLayout, Layout};
 use crate::least::{Act, Pair, TRIALS_MAX};
 use crate::probe::{Method, Probe};
 
@@ -53,12 +53,12 @@ pub struct Commands {
 
 /// Sectors of a drive by their cylinder.
 pub(crate) struct Cylinders<'a> {
-    belief: &'a Belief,
+    belief: &'a EstimatedLayout,
     region: std::ops::Range<u64>,
 }
 
 impl<'a> Cylinders<'a> {
-    pub fn new(belief: &'a Belief, region: std::ops::Range<u64>) -> Self {
+    pub fn new(belief: &'a EstimatedLayout, region: std::ops::Range<u64>) -> Self {
         Self { belief, region }
     }
 
@@ -305,7 +305,7 @@ impl Probe {
     /// Time of a sector on the bus, in ms, if it is longer than on the medium. Then each sector delays a write by it.
     async fn slow_bus(
         &mut self,
-        belief: &Belief,
+        belief: &EstimatedLayout,
         on_track: impl Fn(u64) -> (u64, u64),
         sector_ms: f64,
     ) -> Result<Option<f64>, Error> {
@@ -330,7 +330,7 @@ impl Probe {
     /// Additional time of a write, compared with a read, after a seek of the same distance.
     async fn settle(
         &mut self,
-        belief: &Belief,
+        belief: &EstimatedLayout,
         cylinders: &Cylinders<'_>,
         commands: &Commands,
         read_bus: f64,

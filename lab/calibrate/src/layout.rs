@@ -46,7 +46,7 @@ pub struct Layout {
 }
 
 /// A layout, ready to predict.
-pub(crate) struct Belief {
+pub(crate) struct EstimatedLayout {
     pub geometry: Geometry,
     first_cylinders: Vec<u32>,
 }
@@ -154,9 +154,9 @@ impl Layout {
     ///
     /// # Errors
     /// As for [`Layout::spec`].
-    pub(crate) fn belief(&self) -> Result<Belief, Error> {
+    pub(crate) fn belief(&self) -> Result<EstimatedLayout, Error> {
         let spec = self.spec()?;
-        Ok(Belief {
+        Ok(EstimatedLayout {
             geometry: Geometry::new(&spec),
             first_cylinders: spec.zones.iter().map(|zone| zone.first_cylinder).collect(),
         })
@@ -249,7 +249,7 @@ fn runs(numbers: &[u64]) -> Vec<(u64, u64)> {
     runs
 }
 
-impl Belief {
+impl EstimatedLayout {
     /// The angle of the platter when sector `lba` has passed, in revolutions.
     pub fn angle(&self, lba: u64) -> f64 {
         let extent = self.geometry.extent(lba);

@@ -5,7 +5,7 @@
 //! drive is ready (MTBRC; Worthington and others, SIGMETRICS 1995, section 3.1).
 
 use crate::error::Error;
-use crate::layout::Belief;
+use crate::layout::EstimatedLayout;
 use crate::probe::{Method, Probe};
 use tonearm_base::Nanos;
 use tonearm_rt::Op;
@@ -58,7 +58,7 @@ impl Probe {
     /// reads, other ones for each trial. `None` when the end of the second request does not depend on the platter.
     pub async fn least(
         &mut self,
-        belief: &Belief,
+        belief: &EstimatedLayout,
         pair: Pair,
         places: impl Fn(u64) -> (u64, u64),
     ) -> Result<Option<Least>, Error> {
@@ -95,7 +95,7 @@ impl Probe {
 
     async fn search(
         &mut self,
-        belief: &Belief,
+        belief: &EstimatedLayout,
         pair: Pair,
         places: impl Fn(u64) -> (u64, u64),
     ) -> Result<Option<Least>, Error> {

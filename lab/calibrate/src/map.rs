@@ -1,7 +1,7 @@
 //! Finds the whole layout: tests an assumed layout at ever farther sectors and corrects it where it fails.
 
 use crate::error::Error;
-use crate::layout::{Belief, Layout, Zone};
+use crate::layout::{EstimatedLayout, Layout, Zone};
 use crate::probe::Probe;
 use crate::spindle::centred;
 use crate::survey::Shape;
@@ -53,7 +53,12 @@ impl Probe {
     }
 
     /// True when sector `lba` is at its expected angle, as measured from `anchor`.
-    async fn agrees(&mut self, belief: &Belief, anchor: u64, lba: u64) -> Result<bool, Error> {
+    async fn agrees(
+        &mut self,
+        belief: &EstimatedLayout,
+        anchor: u64,
+        lba: u64,
+    ) -> Result<bool, Error> {
         let expected = belief.turn(anchor, lba);
         let track = belief.track_sectors(lba);
         self.sharpen(1.0 / track, SHARP);
@@ -66,7 +71,7 @@ impl Probe {
     /// agree, too.
     async fn agrees_far(
         &mut self,
-        belief: &Belief,
+        belief: &EstimatedLayout,
         anchor: u64,
         good: u64,
         lba: u64,
@@ -91,7 +96,7 @@ impl Probe {
     async fn try_belief(
         &mut self,
         layout: &Layout,
-        belief: &Belief,
+        belief: &EstimatedLayout,
         good: u64,
     ) -> Result<(u64, Option<u64>), Error> {
         let last = self.region.end - 1;
@@ -143,7 +148,7 @@ impl Probe {
     /// A sector between `known` and `failed`, not far before `failed`, that is not at its expected angle.
     async fn earlier_failure(
         &mut self,
-        belief: &Belief,
+        belief: &EstimatedLayout,
         anchor: u64,
         known: u64,
         failed: u64,
@@ -201,7 +206,7 @@ impl Probe {
     async fn amend(
         &mut self,
         layout: &mut Layout,
-        belief: &Belief,
+        belief: &EstimatedLayout,
         good: u64,
         failed: u64,
     ) -> Result<u64, Error> {
@@ -287,7 +292,7 @@ impl Probe {
     /// True when the sectors right behind `failed` are at their expected angles, so that only its content is elsewhere.
     async fn is_remapped(
         &mut self,
-        belief: &Belief,
+        belief: &EstimatedLayout,
         good: u64,
         failed: u64,
     ) -> Result<bool, Error> {
@@ -318,7 +323,7 @@ impl Probe {
     async fn with_zone(
         &mut self,
         layout: &Layout,
-        belief: &Belief,
+        belief: &EstimatedLayout,
         start: u64,
     ) -> Result<Option<Layout>, Error> {
         let last = layout.zones.len() - 1;

@@ -7,7 +7,7 @@
 
 use crate::error::Error;
 use crate::journal::Journal;
-use crate::layout::Belief;
+use crate::layout::EstimatedLayout;
 use crate::spindle::Spindle;
 use std::cell::Cell;
 use std::ops::Range;
@@ -108,7 +108,7 @@ pub(crate) struct Probe {
     /// Least timings of a sector for an angle.
     pub repeats: u32,
     /// The layout, once it is known.
-    pub belief: Option<Rc<Belief>>,
+    pub belief: Option<Rc<EstimatedLayout>>,
     random: u64,
     progress: Progress,
 }

@@ -56,7 +56,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("record"), |data: &[u8]| {
 });
 
 /// Writes the first byte, the signature, the version and a valid checksum.
-fn mend(sector: &mut [u8], version: u32) {
+fn repair(sector: &mut [u8], version: u32) {
     sector[0] = 0xff;
     sector[1..8].copy_from_slice(b"TNREC\r\n");
     sector[8..12].copy_from_slice(&version.to_le_bytes());

@@ -80,7 +80,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
 });
 
 /// Writes a signature, the version and a valid checksum.
-fn mend(sector: &mut [u8], magic: &[u8; 8]) {
+fn repair(sector: &mut [u8], magic: &[u8; 8]) {
     sector[0..8].copy_from_slice(magic);
     reversion(sector, FORMAT_VERSION);
 }

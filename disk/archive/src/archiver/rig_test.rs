@@ -256,14 +256,14 @@ impl Source for Rig {
         Box::pin(async move { Ok(shape) })
     }
 
-    fn seek(&self, known: Vec<KnownCommit>) -> Boxed<'_, Result<Sought, ArchiveError>> {
+    fn seek(&self, known: Vec<KnownCommit>) -> Boxed<'_, Result<SeekResult, ArchiveError>> {
         let durable = self.durable.get();
         let after = known.last().map_or(durable, |last| last.lsn.0);
         self.read.set(after);
         Box::pin(async move {
             Ok(match after > durable {
-                true => Sought::Ahead(Lsn(durable)),
-                false => Sought::Behind(Lsn(after), after as u32),
+                true => SeekResult::Ahead(Lsn(durable)),
+                false => SeekResult::Behind(Lsn(after), after as u32),
             })
         })
     }
@@ -273,7 +273,7 @@ impl Source for Rig {
         Box::pin(async { Ok(false) })
     }
 
-    fn read(&self, _: u64, _: u64) -> Boxed<'_, Result<Found, ArchiveError>> {
+    fn read(&self, _: u64, _: u64) -> Boxed<'_, Result<ReadResult, ArchiveError>> {
         let (first, last) = (self.read.get() + 1, self.durable.get());
         self.read.set(last);
         let mut writer = ArchiveWriter::default();
@@ -283,7 +283,7 @@ impl Source for Rig {
             writer.commit(Lsn(lsn));
         }
         let found = match first <= last {
-            true => Found::Commits(Portion {
+            true => ReadResult::Commits(CommitBatch {
                 first: Lsn(first),
                 last: Lsn(last),
                 inexact: None,
@@ -292,7 +292,7 @@ impl Source for Rig {
                 spares_table: true,
                 entries: writer.into_bytes(),
             }),
-            false => Found::Nothing,
+            false => ReadResult::Nothing,
         };
         Box::pin(async { Ok(found) })
     }

@@ -5,7 +5,7 @@ use super::{Archiver, DENIED_MAX, PAUSE_MIN, hex};
 use crate::chain::{self, FOLDER_BITS, LAST_LINKS, PROBE, link_name, object_error};
 use crate::error::ArchiveError;
 use crate::object::Packer;
-use crate::source::{KnownCommit, Sought};
+use crate::source::{KnownCommit, SeekResult};
 use bytes::Bytes;
 use tonearm_base::Lsn;
 use tonearm_format::{ArchiveHeader, ArchiveKind, ArchiveOpening, FormatError};
@@ -86,15 +86,15 @@ impl Archiver<'_> {
             .open(self.source.now(), self.source.unix_ms(), end.as_ref());
         self.epoch += 1;
         match self.source.seek(known).await? {
-            Sought::Behind(lsn, digest) => (self.archived, self.digest) = (lsn, digest),
-            Sought::Lost => self.skip().await?,
-            Sought::Differs => {
+            SeekResult::Behind(lsn, digest) => (self.archived, self.digest) = (lsn, digest),
+            SeekResult::Lost => self.skip().await?,
+            SeekResult::Differs => {
                 return Err(ArchiveError::Diverged {
                     url: self.bucket.url(),
                     lsn: self.archived,
                 });
             }
-            Sought::Ahead(own) => {
+            SeekResult::Ahead(own) => {
                 return Err(ArchiveError::Behind {
                     url: self.bucket.url(),
                     archived: self.archived,

@@ -97,9 +97,9 @@ pub struct Array {
 
 /// An update that a power cut could tear although a member is missing, because it began before the member failed. The
 /// failure is saved when all of them have ended: until then the next opening takes the member for a good one.
-pub(super) struct Unguarded(Rc<Array>);
+pub(super) struct UnloggedUpdate(Rc<Array>);
 
-impl Drop for Unguarded {
+impl Drop for UnloggedUpdate {
     fn drop(&mut self) {
         self.0.unguarded.set(self.0.unguarded.get() - 1);
         self.0.unguarded_ended.notify();
@@ -130,7 +130,7 @@ pub(super) struct Health {
 
 /// The unit of a stripe that cannot be read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Absent {
+pub(super) enum MissingUnit {
     Parity,
     Column(usize),
 }
@@ -270,7 +270,7 @@ impl Raid5 {
     pub async fn close(&self) -> Result<(), RaidError> {
         self.settle().await;
         let torn: Vec<Range<u64>> = self.health.borrow().torn.runs().collect();
-        let mended = self.mend_rows(torn.into_iter().flatten()).await;
+        let mended = self.repair_rows(torn.into_iter().flatten()).await;
         let done = mended.and(self.flush().await);
         done.map_err(|error| self.error(error))?;
         {
@@ -298,9 +298,9 @@ impl Raid5 {
 
     /// Notes that an update begins that has all members and no parity record. The caller drops the note when the writes
     /// have ended, before it waits for a save of the state.
-    pub(super) fn unguarded(&self) -> Unguarded {
+    pub(super) fn unguarded(&self) -> UnloggedUpdate {
         self.unguarded.set(self.unguarded.get() + 1);
-        Unguarded(self.0.clone())
+        UnloggedUpdate(self.0.clone())
     }
 
     /// The present state, which is saved or about to be.
@@ -441,14 +441,14 @@ impl Array {
     }
 
     /// The unit of `row` that no member holds.
-    pub(super) fn absent(&self, row: u64) -> Option<Absent> {
+    pub(super) fn absent(&self, row: u64) -> Option<MissingUnit> {
         let missing = self.health.borrow().state.missing?;
         if self.alive(missing.member, row) {
             return None;
         }
         Some(match self.stripes.column(row, missing.member) {
-            None => Absent::Parity,
-            Some(column) => Absent::Column(column),
+            None => MissingUnit::Parity,
+            Some(column) => MissingUnit::Column(column),
         })
     }
 

@@ -12,7 +12,7 @@ use super::geometry::Part;
 use super::io::JOINED_BYTES_MAX;
 use super::read::Unreadable;
 use super::state::{RaidError, is_refusal};
-use crate::device::{Known, Mended};
+use crate::device::{Known, RepairOutcome};
 use std::ops::Range;
 use tonearm_base::Buf;
 use tonearm_rt::{Data, IoError};
@@ -21,7 +21,7 @@ use tonearm_rt::{Data, IoError};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Found {
     Right,
-    Mended,
+    Repaired,
     /// It is wrong, and the other members do not compute it.
     Wrong,
     /// It lies in a stripe whose parity is not trusted, or that lacks a unit.
@@ -48,12 +48,12 @@ impl Raid5 {
     }
 
     /// See [`crate::Redundancy::mend`].
-    pub(super) async fn mend_known(
+    pub(super) async fn repair_known(
         self,
         known: Vec<Known>,
         stripes: Range<u64>,
-    ) -> Result<Mended, RaidError> {
-        let mut mended = Mended::default();
+    ) -> Result<RepairOutcome, RaidError> {
+        let mut mended = RepairOutcome::default();
         if self.read_only {
             return Ok(mended);
         }
@@ -61,9 +61,9 @@ impl Raid5 {
         begun.map_err(|error| self.error(error))?;
         let mut doubtful = false;
         for place in known {
-            match self.mend_place(place).await {
+            match self.repair_place(place).await {
                 Found::Right => {}
-                Found::Mended => mended.places += 1,
+                Found::Repaired => mended.places += 1,
                 Found::Wrong => mended.wrong += 1,
                 Found::Doubtful => doubtful = true,
             }
@@ -100,7 +100,7 @@ impl Raid5 {
 
     /// Verifies a place, and mends it if it is wrong. Where it lies on several members, one of them is taken for wrong,
     /// then all.
-    async fn mend_place(&self, place: Known) -> Found {
+    async fn repair_place(&self, place: Known) -> Found {
         let parts: Vec<Part> = self.stripes.parts(place.range.clone()).collect();
         let (Some(first), Some(last)) = (parts.first(), parts.last()) else {
             return Found::Right;
@@ -137,7 +137,7 @@ impl Raid5 {
                         return Found::Wrong;
                     }
                 }
-                return Found::Mended;
+                return Found::Repaired;
             }
         }
         Found::Wrong

@@ -4,7 +4,9 @@ use super::cut::{Payload, Source, slices_of};
 use super::geometry::Stripes;
 use super::io::{Place, Transfer, min_size, read_places, run};
 use super::state::RaidError;
-use crate::device::{Device, DeviceIo, Interrupted, Redundancy, Working, allows, at_once, span};
+use crate::device::{
+    ArrayFuture, Device, DeviceIo, DirtyRanges, Redundancy, allows, at_once, span,
+};
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::BufPool;
@@ -191,15 +193,15 @@ impl Redundancy for Raid0 {
         self.arrays().any(|(_, array)| array.is_suspect())
     }
 
-    fn recover(&self, interrupted: Interrupted) -> Working<()> {
+    fn recover(&self, interrupted: DirtyRanges) -> ArrayFuture<()> {
         let changed = self.cut(&interrupted.changed);
         let zeroed = self.cut(&interrupted.zeroed);
-        let mut ranges: Vec<Interrupted> = changed
+        let mut ranges: Vec<DirtyRanges> = changed
             .into_iter()
             .zip(zeroed)
-            .map(|(changed, zeroed)| Interrupted { changed, zeroed })
+            .map(|(changed, zeroed)| DirtyRanges { changed, zeroed })
             .collect();
-        let under_way: Vec<Working<()>> = self
+        let under_way: Vec<ArrayFuture<()>> = self
             .arrays()
             .map(|(index, array)| array.recover(std::mem::take(&mut ranges[index])))
             .collect();

@@ -3,7 +3,8 @@
 use super::array::Raid5;
 use super::cut::{Payload, Source, slices_of};
 use crate::device::{
-    Device, DeviceIo, Interrupted, Known, Mended, Redundancy, Working, allows, at_once, span,
+    ArrayFuture, Device, DeviceIo, DirtyRanges, Known, Redundancy, RepairOutcome, allows, at_once,
+    span,
 };
 use std::ops::Range;
 use tonearm_rt::{Data, IoError, Op};
@@ -65,15 +66,15 @@ impl Redundancy for Raid5 {
         Some(self.stripes().row_bytes())
     }
 
-    fn recover(&self, interrupted: Interrupted) -> Working<()> {
+    fn recover(&self, interrupted: DirtyRanges) -> ArrayFuture<()> {
         Box::pin(self.rt.spawn(self.clone().recover_from(interrupted)))
     }
 
-    fn compare(&self, range: Range<u64>) -> Working<Vec<Range<u64>>> {
+    fn compare(&self, range: Range<u64>) -> ArrayFuture<Vec<Range<u64>>> {
         Box::pin(self.rt.spawn(self.clone().differing(range)))
     }
 
-    fn mend(&self, known: Vec<Known>, stripes: Range<u64>) -> Working<Mended> {
-        Box::pin(self.rt.spawn(self.clone().mend_known(known, stripes)))
+    fn repair(&self, known: Vec<Known>, stripes: Range<u64>) -> ArrayFuture<RepairOutcome> {
+        Box::pin(self.rt.spawn(self.clone().repair_known(known, stripes)))
     }
 }

@@ -66,7 +66,7 @@ impl Raid5 {
         let _job = self.jobs.acquire(1).await;
         let (row, start) = (place.at / self.stripes.unit, place.at % self.stripes.unit);
         let _lock = self.locks.lock(row..row + 1).await;
-        self.mend_degraded_row(row).await?;
+        self.repair_degraded_row(row).await?;
         let range = start..start + place.len;
         let read = self.read_cell(row, place.member, range, Unreadable::Fails);
         read.await.map_err(|failed| failed.error)

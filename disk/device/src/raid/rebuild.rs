@@ -275,7 +275,7 @@ impl Raid5 {
     ) -> Result<(), RaidError> {
         let lock = self.locks.lock(rows.clone()).await;
         for row in rows.clone() {
-            let mended = self.mend_degraded_row(row).await;
+            let mended = self.repair_degraded_row(row).await;
             mended.map_err(|error| self.error(error))?;
         }
         let unit = self.stripes.unit;

@@ -11,7 +11,7 @@
 //!    [`Records::prepare`] makes the previous write durable and erases its record. So records can be applied in any
 //!    order, any number of times.
 
-use super::array::{Absent, Array, Raid5};
+use super::array::{Array, MissingUnit, Raid5};
 use super::cut::Band;
 use super::read::Unreadable;
 use super::state::{RaidError, is_refusal};
@@ -403,8 +403,8 @@ impl Array {
                 let fixed = self.fix_parity(row, range, Unreadable::GivenUp).await;
                 return fixed.map(|_| ());
             }
-            Some(Absent::Parity) => return Ok(()),
-            Some(Absent::Column(column)) => column,
+            Some(MissingUnit::Parity) => return Ok(()),
+            Some(MissingUnit::Column(column)) => column,
         };
         let mut parity = self.pool.copy_of(kept);
         let mut own = vec![false; kept.len()];

@@ -6,7 +6,7 @@ use super::read::Unreadable;
 use super::rows::RowSet;
 use super::state::{RaidError, is_refusal};
 use super::xor::xor_into;
-use crate::device::Interrupted;
+use crate::device::DirtyRanges;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -163,7 +163,7 @@ impl Raid5 {
 
     /// Corrects parity where writes were interrupted. Whole stripes that the caller zeroes again stay suspect until then;
     /// all others are trusted from now on.
-    pub(super) async fn recover_from(self, interrupted: Interrupted) -> Result<(), RaidError> {
+    pub(super) async fn recover_from(self, interrupted: DirtyRanges) -> Result<(), RaidError> {
         if !self.is_suspect() {
             return Ok(());
         }
@@ -202,7 +202,7 @@ impl Raid5 {
 
     /// The stripes whose parity is compared: whole ones in steps, and of the others the smallest range of a stripe unit
     /// that contains all interrupted writes. The set has the whole stripes that the caller zeroes again.
-    fn uncertain(&self, interrupted: Interrupted) -> (RowSet, impl Iterator<Item = Uncertain>) {
+    fn uncertain(&self, interrupted: DirtyRanges) -> (RowSet, impl Iterator<Item = Uncertain>) {
         let (row_bytes, end) = (self.stripes.row_bytes(), self.stripes.size_bytes());
         let mut parts: BTreeMap<u64, Range<u64>> = BTreeMap::new();
         let mut cut = |range: &Range<u64>, whole: &mut RowSet| {
@@ -309,7 +309,7 @@ impl Array {
 
     /// Corrects the parity of a stripe that a refused write has changed in part. Without one of its units, the stripe has
     /// a parity record if the missing unit depends on it. The caller holds the stripe's lock.
-    pub(super) async fn mend_row(&self, row: u64) -> Result<(), IoError> {
+    pub(super) async fn repair_row(&self, row: u64) -> Result<(), IoError> {
         let mended = match (self.absent(row), &self.records) {
             (None, _) => {
                 let unit = 0..self.stripes.unit;
@@ -327,24 +327,24 @@ impl Array {
         Ok(())
     }
 
-    /// As [`Array::mend_row`], where a unit is to be computed that no member holds.
-    pub(super) async fn mend_degraded_row(&self, row: u64) -> Result<(), IoError> {
+    /// As [`Array::repair_row`], where a unit is to be computed that no member holds.
+    pub(super) async fn repair_degraded_row(&self, row: u64) -> Result<(), IoError> {
         let torn = self.health.borrow().torn.contains(row);
         match torn && self.absent(row).is_some() {
-            true => self.mend_row(row).await,
+            true => self.repair_row(row).await,
             false => Ok(()),
         }
     }
 
     /// Corrects those of `rows` that refused writes have torn.
-    pub(super) async fn mend_rows(
+    pub(super) async fn repair_rows(
         &self,
         rows: impl IntoIterator<Item = u64>,
     ) -> Result<(), IoError> {
         for row in rows {
             let _lock = self.locks.lock(row..row + 1).await;
             if self.health.borrow().torn.contains(row) {
-                self.mend_row(row).await?;
+                self.repair_row(row).await?;
             }
         }
         Ok(())

@@ -7,7 +7,7 @@
 //! An unreadable sector that cannot be computed either is given up: it is lost, and an update that reads it would fail for
 //! ever, and with it the store.
 
-use super::array::{Absent, Array, Raid5, Unguarded};
+use super::array::{Array, MissingUnit, Raid5, UnloggedUpdate};
 use super::cut::{Band, Payload, Piece, Source, bands};
 use super::io::{JOINED_BYTES_MAX, Transfer, run};
 use super::read::Unreadable;
@@ -46,7 +46,7 @@ impl Raid5 {
         if let Some(records) = &self.records
             && records.are_scarce()
         {
-            self.mend_rows(records.torn_rows()).await?;
+            self.repair_rows(records.torn_rows()).await?;
         }
         let failures = self.failures();
         let mut source = source;
@@ -166,12 +166,12 @@ impl Raid5 {
         self.begin_write().await?;
         if self.health.borrow().torn.contains(row) {
             let _note = self.unguarded();
-            self.mend_row(row).await?;
+            self.repair_row(row).await?;
         }
         let missing = self.absent(row);
         let note = || missing.is_none().then(|| self.unguarded());
         let apart = match missing {
-            Some(Absent::Column(column)) => Some(column),
+            Some(MissingUnit::Column(column)) => Some(column),
             _ => None,
         };
         let mut bands = bands(pieces, apart);
@@ -200,8 +200,8 @@ impl Raid5 {
         self,
         row: u64,
         band: Band,
-        missing: Option<Absent>,
-        mut unguarded: Option<Unguarded>,
+        missing: Option<MissingUnit>,
+        mut unguarded: Option<UnloggedUpdate>,
         durable: bool,
     ) -> Result<(), IoError> {
         if let Some(records) = &self.records {
@@ -216,11 +216,11 @@ impl Raid5 {
         let to_reconstruct = kept.iter().map(Vec::len).sum::<usize>();
         // A unit that is neither read nor written could be lost in a power cut until both writes are done.
         let (modify, endangers) = match missing {
-            Some(Absent::Parity) => {
+            Some(MissingUnit::Parity) => {
                 let under_way = self.start_data(row, band, missing, durable);
                 return self.end_writes(row, under_way, None, true).await;
             }
-            Some(Absent::Column(column)) => {
+            Some(MissingUnit::Column(column)) => {
                 (changed[column].is_empty(), changed[column].is_empty())
             }
             None => {
@@ -276,7 +276,7 @@ impl Raid5 {
         }
         result?;
         let is_missing = match missing {
-            Some(Absent::Column(column)) => !changed[column].is_empty(),
+            Some(MissingUnit::Column(column)) => !changed[column].is_empty(),
             _ => self.is_unsaved_row(row),
         };
         if durable && is_missing {
@@ -412,12 +412,12 @@ impl Array {
         row: u64,
         band: &Band,
         kept: &[Vec<Range<u64>>],
-        missing: Option<Absent>,
+        missing: Option<MissingUnit>,
     ) -> Result<Buf, IoError> {
         let mut reads = Vec::new();
         for (column, runs) in kept.iter().enumerate() {
             assert!(
-                runs.is_empty() || missing != Some(Absent::Column(column)),
+                runs.is_empty() || missing != Some(MissingUnit::Column(column)),
                 "bands are cut there"
             );
             let member = self.stripes.member(row, column);
@@ -454,11 +454,17 @@ impl Array {
     }
 
     /// Starts to write the band's data.
-    fn start_data(&self, row: u64, band: Band, missing: Option<Absent>, durable: bool) -> UnderWay {
+    fn start_data(
+        &self,
+        row: u64,
+        band: Band,
+        missing: Option<MissingUnit>,
+        durable: bool,
+    ) -> UnderWay {
         let mut under_way = Vec::new();
         let mut open = None;
         for piece in band.pieces {
-            if missing == Some(Absent::Column(piece.column)) {
+            if missing == Some(MissingUnit::Column(piece.column)) {
                 continue;
             }
             let offset = row * self.stripes.unit + piece.range.start;
@@ -485,13 +491,13 @@ impl Array {
 
     /// Waits for writes. A member that fails is marked so, and the others make the write good.
     ///
-    /// A member that refuses a write leaves the stripe torn until [`Array::mend_row`]. In a stripe without one of its units
+    /// A member that refuses a write leaves the stripe torn until [`Array::repair_row`]. In a stripe without one of its units
     /// that is possible only if `can_mend`: the update has a parity record, or leaves nothing of the missing unit as it was.
     async fn end_writes(
         &self,
         row: u64,
         under_way: UnderWay,
-        unguarded: Option<Unguarded>,
+        unguarded: Option<UnloggedUpdate>,
         can_mend: bool,
     ) -> Result<(), IoError> {
         let mut refused = None;

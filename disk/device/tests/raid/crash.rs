@@ -13,7 +13,7 @@ use tonearm_base::{BufPool, Nanos};
 use tonearm_device::raid::{
     ARRAY_LOST, Raid5, Raid5Options, Raid5State, RaidError, RaidStats, RebuildRate,
 };
-use tonearm_device::{Device, DeviceIo, Interrupted, Redundancy};
+use tonearm_device::{Device, DeviceIo, DirtyRanges, Redundancy};
 use tonearm_rt::{Data, IoError, Op, Rt};
 use tonearm_world::filters::{Access, Effect};
 use tonearm_world::{Crash, DiskImage};
@@ -149,7 +149,7 @@ async fn replay(array: &Raid5, log: &Log) {
         .collect();
     let zeroed = Vec::new();
     array
-        .recover(Interrupted { changed, zeroed })
+        .recover(DirtyRanges { changed, zeroed })
         .await
         .unwrap();
     assert!(!array.is_suspect());
@@ -379,7 +379,7 @@ fn recover_failing(
         }
         let changed = std::iter::once(0..device.size_bytes()).collect();
         let zeroed = Vec::new();
-        let recovered = array.recover(Interrupted { changed, zeroed });
+        let recovered = array.recover(DirtyRanges { changed, zeroed });
         ended = ended.and(recovered.await.map_err(|error| error.io_error()));
         (array, ended)
     });
@@ -450,7 +450,7 @@ fn parity_is_not_corrected_from_units_that_it_gives_itself() {
             let lost = world.rt.block_on(async move {
                 let changed = std::iter::once(0..array.size_bytes()).collect();
                 let zeroed = Vec::new();
-                let recovered = array.recover(Interrupted { changed, zeroed }).await;
+                let recovered = array.recover(DirtyRanges { changed, zeroed }).await;
                 if let Some(told) = array.failure() {
                     assert!(matches!(told, RaidError::Unrecovered { .. }), "{told}");
                     return true;
@@ -573,7 +573,7 @@ fn recovery_goes_on_beside_a_stripe_that_cannot_be_computed() {
         world.rt.block_on(async move {
             let changed = std::iter::once(0..device.size_bytes()).collect();
             let zeroed = Vec::new();
-            let recovered = array.recover(Interrupted { changed, zeroed });
+            let recovered = array.recover(DirtyRanges { changed, zeroed });
             recovered.await.unwrap();
             assert!(!array.is_suspect());
             assert_eq!(array.stats().given_up, 1);
@@ -589,7 +589,7 @@ fn recovery_goes_on_beside_a_stripe_that_cannot_be_computed() {
     world.rt.block_on(async move {
         let changed = std::iter::once(0..array.size_bytes()).collect();
         let zeroed = Vec::new();
-        let recovered = array.recover(Interrupted { changed, zeroed }).await;
+        let recovered = array.recover(DirtyRanges { changed, zeroed }).await;
         assert!(
             matches!(recovered, Err(RaidError::Unrecovered { .. })),
             "{recovered:?}"
@@ -610,7 +610,7 @@ fn recovery_of_a_whole_array_reads_each_member_once_in_long_reads() {
     let size = array.size_bytes();
     let recovered = array.clone();
     world.rt.block_on(async move {
-        let interrupted = Interrupted {
+        let interrupted = DirtyRanges {
             changed: std::iter::once(0..size).collect(),
             zeroed: Vec::new(),
         };

@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::raid::{Missing, Raid5State, RebuildRate};
-use tonearm_device::{Device, Interrupted, Known, Redundancy};
+use tonearm_device::{Device, DirtyRanges, Known, Redundancy};
 use tonearm_rt::{Data, IoError, Op};
 use tonearm_world::DiskImage;
 
@@ -181,7 +181,7 @@ fn durable_change(stripe: Stripe, change: Change) {
             let changed = std::iter::once(0..row_bytes).collect();
             let zeroed = Vec::new();
             array
-                .recover(Interrupted { changed, zeroed })
+                .recover(DirtyRanges { changed, zeroed })
                 .await
                 .unwrap();
             let device: Rc<dyn Device> = Rc::new(array.clone());
@@ -238,12 +238,12 @@ fn corrected_parity_survives_a_second_cut() {
                 let changed = interrupted.clone();
                 match repair {
                     Repair::Recover | Repair::Close => {
-                        own.recover(Interrupted { changed, zeroed }).await.unwrap();
+                        own.recover(DirtyRanges { changed, zeroed }).await.unwrap();
                     }
                     Repair::Resync => drop(own.resync(|_, _| {}).await.unwrap()),
                     Repair::Mend => {
                         // Nothing is suspect, as in a scrub that finds wrong parity.
-                        let none = Interrupted {
+                        let none = DirtyRanges {
                             changed: Vec::new(),
                             zeroed,
                         };
@@ -253,7 +253,7 @@ fn corrected_parity_survives_a_second_cut() {
                                 range: stripe.clone(),
                                 is_right: Box::new(|_| true),
                             };
-                            own.mend(vec![right], stripe).await.unwrap();
+                            own.repair(vec![right], stripe).await.unwrap();
                         }
                     }
                 }
@@ -275,7 +275,7 @@ fn corrected_parity_survives_a_second_cut() {
                 };
                 let (after, array) = recover(&again, members, seed, None, false);
                 let wrong = after.rt.block_on(async move {
-                    let nothing = Interrupted {
+                    let nothing = DirtyRanges {
                         changed: Vec::new(),
                         zeroed: Vec::new(),
                     };

@@ -6,7 +6,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::raid::Raid5;
-use tonearm_device::{Device, Known, Mended, Redundancy};
+use tonearm_device::{Device, Known, Redundancy, RepairOutcome};
 use tonearm_rt::{Data, Op};
 use tonearm_world::filters::Access;
 
@@ -79,9 +79,9 @@ fn one_rotten_unit_is_mended_by_one_write() {
             let found = array.compare(0..device.size_bytes()).await;
             assert_eq!(found, Ok(vec![stripe.clone()]));
             let before = own.ios(4).1;
-            let mended = array.mend(pieces(&stripe), stripe).await;
+            let mended = array.repair(pieces(&stripe), stripe).await;
             let is_parity = array.stripes().parity_member(row) == member;
-            let expected = Mended {
+            let expected = RepairOutcome {
                 places: u64::from(!is_parity),
                 wrong: 0,
                 stripes: u64::from(is_parity),
@@ -114,7 +114,7 @@ fn wrong_parity_spoils_no_unit_that_cannot_be_read_for_a_moment() {
             };
             own.plans[1].on(fails, crate::failures::EIO);
             match mends {
-                true => drop(array.mend(pieces(&stripe), stripe).await.unwrap()),
+                true => drop(array.repair(pieces(&stripe), stripe).await.unwrap()),
                 false => drop(array.resync(|_, _| {}).await.unwrap()),
             }
             own.plans[1].clear();
@@ -145,13 +145,13 @@ fn two_rotten_units_stay_as_they_are() {
             let found = array.compare(0..device.size_bytes()).await.unwrap();
             assert_eq!(found.is_empty(), agree);
             let before = own.ios(4).1;
-            let mended = array.mend(pieces(&stripe), stripe.clone()).await.unwrap();
+            let mended = array.repair(pieces(&stripe), stripe.clone()).await.unwrap();
             let wrong = if other == 3 { 1 } else { 2 };
             assert_eq!((mended.places, mended.wrong, mended.stripes), (0, wrong, 0));
             assert_eq!(own.ios(4).1, before);
             // Written anew, the stripe is whole again.
             flip(&own, 0, 500, 0x10).await;
-            let mended = array.mend(pieces(&stripe), stripe).await.unwrap();
+            let mended = array.repair(pieces(&stripe), stripe).await.unwrap();
             assert_eq!(mended.places + mended.stripes, 1);
             assert_right(&array, &device).await;
         });
@@ -176,7 +176,7 @@ fn a_place_on_two_members_is_mended_wherever_it_is_rotten() {
                     flip(&own, behind.1, behind.0 + 7, 4).await;
                 }
                 let place = known(border - PIECE..border + PIECE);
-                let mended = array.mend(vec![place], 0..0).await.unwrap();
+                let mended = array.repair(vec![place], 0..0).await.unwrap();
                 assert_eq!((mended.places, mended.wrong), (1, 0), "{border}, {rotten}");
                 assert_right(&array, &device).await;
             }
@@ -195,7 +195,7 @@ fn unreadable_units_are_written_again() {
             bad_sector(&own.plans[member], 4096);
             let found = array.compare(0..device.size_bytes()).await;
             assert_eq!(found, Ok(vec![stripe.clone()]));
-            let mended = array.mend(pieces(&stripe), stripe).await.unwrap();
+            let mended = array.repair(pieces(&stripe), stripe).await.unwrap();
             assert_eq!((mended.places + mended.stripes, mended.wrong), (1, 0));
             assert_right(&array, &device).await;
         });
@@ -216,8 +216,8 @@ fn without_a_member_nothing_is_compared_or_mended() {
         flip(&own, 0, 500, 0x10).await;
         let before = own.ios(4).1;
         assert_eq!(array.compare(0..array.size_bytes()).await, Ok(Vec::new()));
-        let mended = array.mend(pieces(&stripe), stripe).await;
-        assert_eq!(mended, Ok(Mended::default()));
+        let mended = array.repair(pieces(&stripe), stripe).await;
+        assert_eq!(mended, Ok(RepairOutcome::default()));
         assert_eq!(own.ios(4).1, before);
     });
 }

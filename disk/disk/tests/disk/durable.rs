@@ -170,7 +170,7 @@ fn a_change_for_a_longer_lived_writer_survives_the_end_of_the_process() {
                     ..OpenOptions::default()
                 };
                 let (left, _) = in_world(&image, options, async move |open: Open| {
-                    let main = open.disk.volume("main").unwrap().for_longer_lived();
+                    let main = open.disk.volume("main").unwrap().for_kernel_client();
                     change.make(&main, range, false).await;
                     open.world.images().remove(0)
                 });

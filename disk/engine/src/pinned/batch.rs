@@ -1,6 +1,6 @@
 //! The part of the pinned set that one round of write-back brings home.
 
-use super::{Block, Content, Holds, Moved, Pinned, add_range};
+use super::{Block, Content, LogRetention, Moved, Pinned, add_range};
 use tonearm_base::{Lsn, crc32c};
 use tonearm_layout::{HomeBlock, ZeroRange};
 
@@ -11,7 +11,7 @@ pub(crate) enum Order<'a> {
     /// device write.
     Sweep(u64),
     /// These, ascending.
-    These(&'a [u64]),
+    Explicit(&'a [u64]),
 }
 
 /// A part of the set that is being written home.
@@ -80,7 +80,7 @@ impl Pinned {
                     {}
                 }
             }
-            Order::These(numbers) => {
+            Order::Explicit(numbers) => {
                 for number in numbers {
                     if let Some(block) = self.blocks.get_mut(number)
                         && !take(*number, block)
@@ -94,7 +94,12 @@ impl Pinned {
     }
 
     /// The batch is durable at home.
-    pub fn finish_batch(&mut self, ranges: usize, written: &[(u64, Lsn)], holds: &dyn Holds) {
+    pub fn finish_batch(
+        &mut self,
+        ranges: usize,
+        written: &[(u64, Lsn)],
+        holds: &dyn LogRetention,
+    ) {
         for range in self.ranges.drain(..ranges) {
             holds.release(range.hold);
         }
@@ -110,7 +115,7 @@ impl Pinned {
     }
 
     /// Blocks in ascending order are durable at home. One walk over the set, not a search for each.
-    fn finish_run(&mut self, run: &[(u64, Lsn)], holds: &dyn Holds) {
+    fn finish_run(&mut self, run: &[(u64, Lsn)], holds: &dyn LogRetention) {
         let (Some((first, _)), Some((last, _))) = (run.first(), run.last()) else {
             return;
         };
@@ -139,7 +144,7 @@ impl Pinned {
     }
 
     /// The batch has failed: everything in it is still to be done.
-    pub fn cancel_batch(&mut self, written: &[(u64, Lsn)], holds: &dyn Holds) {
+    pub fn cancel_batch(&mut self, written: &[(u64, Lsn)], holds: &dyn LogRetention) {
         for (number, version) in written {
             if let Some(block) = self
                 .blocks

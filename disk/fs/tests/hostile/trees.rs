@@ -137,7 +137,7 @@ impl Base {
 async fn repair(disk: &Disk) {
     let home = disk.engine().home();
     for group in 0..home.shape().groups() {
-        let _ = home.mend_group(group).await;
+        let _ = home.scrub_group(group).await;
         let _ = home.repair_group(group, RepairOptions::default()).await;
     }
     let _ = tonearm_fs::check(disk).await;

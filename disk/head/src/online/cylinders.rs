@@ -26,7 +26,7 @@ pub struct Cylinders {
     /// Additional skew at the end of a cylinder, in revolutions.
     extra: Option<f64>,
     /// One that was seen once.
-    rumour: f64,
+    unconfirmed_skew: f64,
     /// Tracks of a cylinder, and the number of one first track, if known.
     shape: Option<(u64, u64)>,
     crossings: [Crossing; KEPT],
@@ -41,7 +41,7 @@ impl Cylinders {
     pub fn new() -> Self {
         Self {
             extra: None,
-            rumour: 0.0,
+            unconfirmed_skew: 0.0,
             shape: None,
             crossings: [Crossing::default(); KEPT],
             count: 0,
@@ -142,7 +142,7 @@ impl Cylinders {
             return;
         }
         let excess = nearest(excess);
-        if nearest(excess - self.rumour).abs() < FIT {
+        if nearest(excess - self.unconfirmed_skew).abs() < FIT {
             if self.extra.is_none() {
                 self.extra = Some(excess);
             }
@@ -152,7 +152,7 @@ impl Cylinders {
                 self.wrong = 0.0;
             }
         }
-        self.rumour = excess;
+        self.unconfirmed_skew = excess;
     }
 
     /// Notes an explained write of `sectors` more: `tracks` ends of tracks, of `length` sectors, from track `from` on.

@@ -20,9 +20,9 @@ pub struct Grid {
     /// Revolutions from where a track's last sector ends to where the next one's first begins.
     pub jump: f64,
     /// Recent writes that ended outside of the bounds.
-    pub slips: f64,
+    pub misses: f64,
     /// How many such writes in a row fit longer tracks (or, if negative, shorter ones).
-    lean: i32,
+    phase_drift: i32,
 }
 
 /// The sectors of a revolution that explain `pairs` best, from 0.6 to 1.6 times `now`. Two pairs of nearly the same
@@ -108,8 +108,8 @@ impl Grid {
                 length,
             ),
             jump,
-            slips: 0.0,
-            lean: 0,
+            misses: 0.0,
+            phase_drift: 0,
         };
         Some((explained, grid, (extra != 0.0).then_some(extra)))
     }
@@ -123,19 +123,19 @@ impl Grid {
 
     /// Notes that a track began `sectors` sectors farther on than expected (or less far). With longer tracks, each
     /// track begins a few sectors farther on.
-    fn lean(&mut self, farther: bool, sectors: u64) {
+    fn phase_drift(&mut self, farther: bool, sectors: u64) {
         if sectors > u64::from(self.length) / 16 + 1 {
             return;
         }
         let way = if farther { 1 } else { -1 };
-        self.lean = if self.lean * way >= 0 {
-            self.lean + way
+        self.phase_drift = if self.phase_drift * way >= 0 {
+            self.phase_drift + way
         } else {
             way
         };
-        if self.lean.abs() >= 3 {
+        if self.phase_drift.abs() >= 3 {
             self.length = self.length.saturating_add_signed(way).max(2);
-            self.lean = 0;
+            self.phase_drift = 0;
         }
     }
 
@@ -178,9 +178,9 @@ impl Grid {
             ranges,
         };
         let track = self.starts.best().track;
-        self.slips *= 0.93;
+        self.misses *= 0.93;
         let Some(fit) = self.starts.follow(pair, excess, &rule) else {
-            self.slips += 1.0;
+            self.misses += 1.0;
             let tracks = u64::from(pair.sectors) / u64::from(self.length);
             cylinders.surprise(tracks, excess - tracks as f64 * self.jump);
             self.anywhere(pair.to());
@@ -201,8 +201,8 @@ impl Grid {
             return Some(fit);
         }
         if fit.beyond != 0 {
-            self.slips += 1.0;
-            self.lean(fit.beyond > 0, fit.beyond.unsigned_abs());
+            self.misses += 1.0;
+            self.phase_drift(fit.beyond > 0, fit.beyond.unsigned_abs());
         }
         cylinders.learn(track, fit.tracks, fit.rest, pair.sectors, self.length);
         if fit.tracks > 0 && fit.tracks < 4 {

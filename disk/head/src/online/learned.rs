@@ -68,7 +68,7 @@ pub struct Learned {
     count: usize,
     next: usize,
     /// Recent writes that did not fit.
-    surprises: f64,
+    mispredictions: f64,
     /// Writes until the tracks are searched for again.
     pause: u32,
     even: Even,
@@ -86,7 +86,7 @@ impl Learned {
             pairs: [Pair::default(); KEPT],
             count: 0,
             next: 0,
-            surprises: 0.0,
+            mispredictions: 0.0,
             pause: 0,
             even: Even::default(),
         }
@@ -169,8 +169,8 @@ impl Learned {
         self.count = (self.count + 1).min(KEPT);
         let fit = self.explain(&pair, time, turns);
         match fit {
-            Some(_) => self.surprises *= 0.8,
-            None => self.surprises += 1.0,
+            Some(_) => self.mispredictions *= 0.8,
+            None => self.mispredictions += 1.0,
         }
         // Skews are less reliable than measurements.
         self.at = match fit {
@@ -237,8 +237,8 @@ impl Learned {
 
     /// True when the tracks do not explain the recent writes, or are not known.
     fn is_odd(&self) -> bool {
-        let broken = |grid: &Grid| grid.slips > 3.5;
-        self.surprises > 3.5 || self.grid.as_ref().is_none_or(broken)
+        let broken = |grid: &Grid| grid.misses > 3.5;
+        self.mispredictions > 3.5 || self.grid.as_ref().is_none_or(broken)
     }
 
     fn search(&mut self) {
@@ -249,7 +249,7 @@ impl Learned {
             let back = (k % recent) + 1;
             self.pairs[(self.next + KEPT - back) % KEPT]
         });
-        if self.surprises > 3.5
+        if self.mispredictions > 3.5
             && let Some(turn) = grid::vote(&newest[..recent], self.turn)
             && (turn / self.turn - 1.0).abs() > 0.002
         {
@@ -257,7 +257,7 @@ impl Learned {
             self.even.forget();
             self.grid = None;
             self.ranges.lost();
-            self.surprises = 0.0;
+            self.mispredictions = 0.0;
             // The other writes are not in this zone.
             self.count = 0;
             self.next = 0;
@@ -288,12 +288,12 @@ impl Learned {
                 self.even.forget();
             }
             self.grid = Some(grid);
-            self.surprises = 0.0;
+            self.mispredictions = 0.0;
             self.cylinders.lost();
             self.cylinders.set_extra(extra);
-        } else if self.surprises > 8.0 {
+        } else if self.mispredictions > 8.0 {
             self.grid = None;
-            self.surprises = 0.0;
+            self.mispredictions = 0.0;
         }
     }
 

@@ -11,7 +11,7 @@ use crate::overwrite::home::Overwrite;
 use crate::overwrite::plan::ZeroPlan;
 use std::collections::BTreeSet;
 use std::ops::Range;
-use tonearm_device::Interrupted;
+use tonearm_device::DirtyRanges;
 
 impl Overwrite {
     /// See [`Home::interrupted`](crate::Home::interrupted).
@@ -19,12 +19,12 @@ impl Overwrite {
         &self,
         zeroes: Vec<ZeroRange>,
         blocks: &BTreeSet<u64>,
-    ) -> Vec<Interrupted> {
+    ) -> Vec<DirtyRanges> {
         let places = &self.places;
-        let mut found: Vec<Interrupted> = places
+        let mut found: Vec<DirtyRanges> = places
             .members
             .iter()
-            .map(|_| Interrupted::default())
+            .map(|_| DirtyRanges::default())
             .collect();
         let plan = ZeroPlan::new(zeroes, places.group_blocks, places.size_blocks);
         for run in &plan.whole {

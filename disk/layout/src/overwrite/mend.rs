@@ -8,12 +8,12 @@ use crate::overwrite::load::{Choice, choose, decode_slot, is_zero};
 use crate::report::{GroupReport, SlotReport};
 use std::ops::Range;
 use tonearm_base::crc32c;
-use tonearm_device::{Known, Mended};
+use tonearm_device::{Known, RepairOutcome};
 use tonearm_format::{HOLE, TableSlot, entry_of_crc};
 
 impl Overwrite {
-    /// See [`Home::mend_group`](crate::Home::mend_group).
-    pub(crate) async fn mend_group(&self, group: u64) -> Result<GroupReport, HomeError> {
+    /// See [`Home::scrub_group`](crate::Home::scrub_group).
+    pub(crate) async fn scrub_group(&self, group: u64) -> Result<GroupReport, HomeError> {
         let _writer = self.writer.acquire(1).await;
         let (mut report, mut slot) = self.examine(group).await?;
         let device = self.places.members[self.places.member_of(group)]
@@ -50,12 +50,12 @@ impl Overwrite {
         Ok(report)
     }
 
-    /// See [`Home::mend_stripes`](crate::Home::mend_stripes).
-    pub(crate) async fn mend_stripes(
+    /// See [`Home::scrub_stripes`](crate::Home::scrub_stripes).
+    pub(crate) async fn scrub_stripes(
         &self,
         member: usize,
         stripes: Range<u64>,
-    ) -> Result<Mended, HomeError> {
+    ) -> Result<RepairOutcome, HomeError> {
         let _writer = self.writer.acquire(1).await;
         let own = &self.places.members[member];
         let geometry = own.geometry;

@@ -39,7 +39,7 @@ use std::collections::BTreeSet;
 use std::future::ready;
 use std::ops::Range;
 use std::rc::Rc;
-use tonearm_device::{Device, Interrupted, Mended};
+use tonearm_device::{Device, DirtyRanges, RepairOutcome};
 use tonearm_rt::Boxed;
 
 /// Bytes of one round. With more, readers wait longer, and that costs more than the additional adjacent blocks gain.
@@ -84,7 +84,7 @@ impl Home for Overwrite {
         Box::pin(self.write_back(zeroes, blocks))
     }
 
-    fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<Interrupted> {
+    fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<DirtyRanges> {
         self.interrupted(zeroes, blocks)
     }
 
@@ -92,16 +92,16 @@ impl Home for Overwrite {
         Box::pin(self.check_group(group))
     }
 
-    fn mend_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
-        Box::pin(self.mend_group(group))
+    fn scrub_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
+        Box::pin(self.scrub_group(group))
     }
 
-    fn mend_stripes(
+    fn scrub_stripes(
         &self,
         member: usize,
         stripes: Range<u64>,
-    ) -> Boxed<'_, Result<Mended, HomeError>> {
-        Box::pin(self.mend_stripes(member, stripes))
+    ) -> Boxed<'_, Result<RepairOutcome, HomeError>> {
+        Box::pin(self.scrub_stripes(member, stripes))
     }
 
     fn check_map<'a>(

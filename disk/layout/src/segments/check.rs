@@ -5,7 +5,7 @@ use crate::home::HomeBlock;
 use crate::report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};
 use crate::segments::Segments;
 use crate::segments::read::Leaf;
-use tonearm_device::Interrupted;
+use tonearm_device::DirtyRanges;
 use tonearm_format::{FormatError, MapEntry, SummaryKind};
 
 impl Segments {
@@ -171,8 +171,8 @@ impl Segments {
     }
 
     /// A write-back may have changed any free segment, so the whole home is named.
-    pub(crate) fn interrupted(&self) -> Vec<Interrupted> {
-        let areas = (0..self.media.members()).map(|member| Interrupted {
+    pub(crate) fn interrupted(&self) -> Vec<DirtyRanges> {
+        let areas = (0..self.media.members()).map(|member| DirtyRanges {
             changed: vec![self.media.area(member)],
             zeroed: Vec::new(),
         });

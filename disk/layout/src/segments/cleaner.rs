@@ -31,7 +31,7 @@ pub(crate) fn pass_segments(layout: &SegmentLayout) -> u64 {
 
 /// The live content of a segment.
 #[derive(Default)]
-struct Living {
+struct LiveBlocks {
     items: Vec<Item>,
     pages: Vec<PageId>,
     /// Tombstones, and notes of blocks that were overwritten in place.
@@ -63,7 +63,7 @@ impl Segments {
         // The rest of the last segment counts only for a pass with `fill`.
         let limit = (segments + u64::from(fill)) * self.capacity;
         let (mut takes, mut gained) = (0, 0);
-        let mut all: Vec<(u64, Living)> = Vec::new();
+        let mut all: Vec<(u64, LiveBlocks)> = Vec::new();
         let oldest = self.state.borrow().table.oldest();
         for segment in self.choose(policy, most) {
             let live = u64::from(self.state.borrow().table.entry(segment).live);
@@ -138,8 +138,8 @@ impl Segments {
     ///
     /// Notes and tombstones of a segment move as a whole, or not at all. If those of all segments do not even fill the
     /// first segment, the first few segments are emptied that fit into `fill` segments.
-    fn join(&self, mut all: Vec<(u64, Living)>, fill: Option<u64>) -> (Living, Vec<u64>) {
-        let count = |all: &[(u64, Living)]| {
+    fn join(&self, mut all: Vec<(u64, LiveBlocks)>, fill: Option<u64>) -> (LiveBlocks, Vec<u64>) {
+        let count = |all: &[(u64, LiveBlocks)]| {
             let holes: usize = all.iter().map(|(_, own)| own.holes.len()).sum();
             let blocks: usize = all.iter().map(|(_, own)| own.items.len()).sum();
             (holes, blocks)
@@ -172,7 +172,7 @@ impl Segments {
                 (_, left) = count(&all);
             }
         }
-        let (mut joined, mut drained) = (Living::default(), Vec::new());
+        let (mut joined, mut drained) = (LiveBlocks::default(), Vec::new());
         for (segment, mut own) in all {
             let whole = own.items.len() <= left;
             own.items.truncate(left);
@@ -189,12 +189,12 @@ impl Segments {
 
     /// The live blocks of `segment`. None when it cannot be read or has fewer than the table says: then it is not
     /// emptied. Tombstones of versions before `oldest` are no longer necessary.
-    async fn collect(&self, segment: u64, oldest: u64) -> Result<Option<Living>, HomeError> {
+    async fn collect(&self, segment: u64, oldest: u64) -> Result<Option<LiveBlocks>, HomeError> {
         let first = self.media.first_place(segment);
         let content = self.content_as(Kind::Clean, first).await;
-        let mut own = Living {
+        let mut own = LiveBlocks {
             oldest,
-            ..Living::default()
+            ..LiveBlocks::default()
         };
         for summary in content.partials(&self.store) {
             if !self.collect_partial(&content, &summary, &mut own).await? {
@@ -209,7 +209,7 @@ impl Segments {
         &self,
         content: &Content,
         summary: &Summary,
-        own: &mut Living,
+        own: &mut LiveBlocks,
     ) -> Result<bool, HomeError> {
         for (place, entry) in summary.placed(self.media.layout.block_size) {
             match entry.kind {
@@ -358,8 +358,8 @@ impl Segments {
     }
 
     /// Appends the collected blocks and enters their places into the map.
-    async fn carry(&self, living: Living) -> Result<(), HomeError> {
-        let Living {
+    async fn carry(&self, living: LiveBlocks) -> Result<(), HomeError> {
+        let LiveBlocks {
             mut items,
             pages,
             holes,

@@ -1,4 +1,4 @@
-use super::Living;
+use super::LiveBlocks;
 use crate::segments::append::Item;
 use crate::segments::{Segments, SegmentsMember, SegmentsOptions};
 use std::rc::Rc;
@@ -48,13 +48,13 @@ fn empty() -> Segments {
 }
 
 /// The content of a segment with `blocks` blocks and `notes` notes.
-fn living(blocks: u64, notes: u64) -> Living {
+fn living(blocks: u64, notes: u64) -> LiveBlocks {
     let item = |kind, version| Item {
         version: Some(version),
         kind,
         data: None,
     };
-    Living {
+    LiveBlocks {
         items: (0..blocks)
             .map(|block| item(SummaryKind::Data { block, crc: 0 }, 1))
             .collect(),
@@ -69,7 +69,7 @@ fn living(blocks: u64, notes: u64) -> Living {
             })
             .collect(),
         found: blocks,
-        ..Living::default()
+        ..LiveBlocks::default()
     }
 }
 

@@ -7,11 +7,11 @@ use crate::mend::{common, mend, of_crc, unknown};
 use crate::report::{GroupReport, SlotReport};
 use crate::segments::Segments;
 use std::ops::Range;
-use tonearm_device::{Known, Mended};
+use tonearm_device::{Known, RepairOutcome};
 use tonearm_format::{MapEntry, Summary, summary_blocks};
 
 impl Segments {
-    pub(crate) async fn mend_group(&self, group: u64) -> Result<GroupReport, HomeError> {
+    pub(crate) async fn scrub_group(&self, group: u64) -> Result<GroupReport, HomeError> {
         let _writer = self.writer.acquire(1).await;
         let mut report = self.examine(group).await?;
         let mut mended = 0;
@@ -67,11 +67,11 @@ impl Segments {
         offset..offset + count * self.block_size() as u64
     }
 
-    pub(crate) async fn mend_stripes(
+    pub(crate) async fn scrub_stripes(
         &self,
         member: usize,
         stripes: Range<u64>,
-    ) -> Result<Mended, HomeError> {
+    ) -> Result<RepairOutcome, HomeError> {
         let _writer = self.writer.acquire(1).await;
         let mut known = Vec::new();
         let (segments, first) = self.media.segments(member);

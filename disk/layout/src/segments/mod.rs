@@ -60,7 +60,7 @@ use std::ops::{Deref, Range};
 use std::rc::Rc;
 use table::SegmentTable;
 use tonearm_base::BufPool;
-use tonearm_device::{Device, Interrupted, Mended};
+use tonearm_device::{Device, DirtyRanges, RepairOutcome};
 use tonearm_format::{MapEntry, SegmentLayout, Uuid, map_entries, map_levels, map_pages};
 use tonearm_rt::{Boxed, Rt, Semaphore};
 use write_back::PORTION_SEGMENTS;
@@ -263,7 +263,7 @@ impl Home for Segments {
         Box::pin(self.write_back(zeroes, blocks))
     }
 
-    fn interrupted(&self, _: Vec<ZeroRange>, _: &BTreeSet<u64>) -> Vec<Interrupted> {
+    fn interrupted(&self, _: Vec<ZeroRange>, _: &BTreeSet<u64>) -> Vec<DirtyRanges> {
         self.interrupted()
     }
 
@@ -271,16 +271,16 @@ impl Home for Segments {
         Box::pin(self.check_group(group))
     }
 
-    fn mend_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
-        Box::pin(self.mend_group(group))
+    fn scrub_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
+        Box::pin(self.scrub_group(group))
     }
 
-    fn mend_stripes(
+    fn scrub_stripes(
         &self,
         member: usize,
         stripes: Range<u64>,
-    ) -> Boxed<'_, Result<Mended, HomeError>> {
-        Box::pin(self.mend_stripes(member, stripes))
+    ) -> Boxed<'_, Result<RepairOutcome, HomeError>> {
+        Box::pin(self.scrub_stripes(member, stripes))
     }
 
     fn check_map<'a>(

@@ -53,7 +53,7 @@ fn mending_without_an_array_reads_no_more_than_a_check() {
         let (home, before) = (store.home.clone(), store.world.ios());
         let report = store.rt.block_on(async move {
             match mends {
-                true => home.mend_group(1).await.unwrap(),
+                true => home.scrub_group(1).await.unwrap(),
                 false => home.check_group(1).await.unwrap(),
             }
         });

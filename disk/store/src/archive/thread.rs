@@ -7,8 +7,8 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tonearm_archive::{
-    ArchiveError, Archiver, ArchiverOptions, Blocks, Bucket, EngineSource, Found, KnownCommit,
-    MarkRequest, Sought, Source, StoreShape,
+    ArchiveError, Archiver, ArchiverOptions, Blocks, Bucket, EngineSource, KnownCommit,
+    MarkRequest, ReadResult, SeekResult, Source, StoreShape,
 };
 use tonearm_base::Nanos;
 use tonearm_engine::ArchiveInfo;
@@ -70,7 +70,7 @@ impl Source for ThreadSource {
         self.call(|source| Box::pin(async move { source.shape().await }))
     }
 
-    fn seek(&self, known: Vec<KnownCommit>) -> Boxed<'_, Result<Sought, ArchiveError>> {
+    fn seek(&self, known: Vec<KnownCommit>) -> Boxed<'_, Result<SeekResult, ArchiveError>> {
         self.call(move |source| Box::pin(async move { source.seek(known).await }))
     }
 
@@ -78,7 +78,7 @@ impl Source for ThreadSource {
         self.call(move |source| Box::pin(async move { source.rest(span).await }))
     }
 
-    fn read(&self, bytes: u64, moved_max: u64) -> Boxed<'_, Result<Found, ArchiveError>> {
+    fn read(&self, bytes: u64, moved_max: u64) -> Boxed<'_, Result<ReadResult, ArchiveError>> {
         self.call(move |source| Box::pin(async move { source.read(bytes, moved_max).await }))
     }
 

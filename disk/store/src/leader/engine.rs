@@ -134,7 +134,7 @@ impl<P: Platform> Engine<P> {
     }
 
     /// Drops the engine, and its executor unless that belongs to the caller.
-    pub fn take_down(self, with_executor: bool) {
+    pub fn shut_down(self, with_executor: bool) {
         let rt = P::rt(&self.core.context).clone();
         drop(self);
         if with_executor {

@@ -9,9 +9,9 @@
 //! | `Call` | makes a system call of the device | [`State::called`] |
 //! | `Watch` | waits for completions of the ring, no longer than until a time | [`State::woken`] |
 //! | `Park` | sleeps until it is woken, no longer than until a time | [`State::woken`], [`State::timer_woken`] |
-//! | `Nap` | sleeps for a millisecond | [`State::timer_woken`] |
+//! | `TimerWait` | sleeps for a millisecond | [`State::timer_woken`] |
 //! | `Done` | returns its job's result | |
-//! | `Over` | returns that the store has ended | |
+//! | `Terminal` | returns that the store has ended | |
 //!
 //! The threads are *waiters*, each with one job ([`State::begin`]), and the timer thread, which has none.
 //!
@@ -24,7 +24,7 @@
 //!                        the ring is busy and not watched       -> Watch
 //!                        otherwise                              -> Park
 //!
-//!   phase: Open -- close --> Closing -- end --> Ending -- gone --> Over
+//!   phase: Open -- close --> Closing -- end --> Ending -- gone --> Terminal
 //!             \___________________ end: the engine has panicked ___/
 //! ```
 //!
@@ -53,7 +53,7 @@ const IDLE_LOOKS: u32 = if cfg!(test) { 2 } else { 10 };
 
 /// Why a store has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) enum Over {
+pub(crate) enum Terminal {
     /// [`State::close`] has ended the store.
     Closed,
     /// The engine has panicked.
@@ -66,9 +66,9 @@ enum Phase {
     /// New jobs are refused, except for the last one. Jobs under way may end.
     Closing,
     /// No thread leads any more; the engine is taken down.
-    Ending(Over),
+    Ending(Terminal),
     /// The engine is gone.
-    Over(Over),
+    Terminal(Terminal),
 }
 
 /// The number of a waiter while it waits.
@@ -95,9 +95,9 @@ pub(crate) enum Step<C> {
         briefly: bool,
     },
     /// The timer thread sleeps for [`NAP`], or until the engine is gone.
-    Nap,
+    TimerWait,
     Done,
-    Over(Over),
+    Terminal(Terminal),
 }
 
 /// A thread that an event wakes.
@@ -254,12 +254,12 @@ impl<J, C, M> State<J, C, M> {
     ///
     /// # Errors
     /// When the store ends or has ended.
-    pub fn begin(&mut self, job: J, last: bool) -> Result<(WaiterId, Step<C>), Over> {
+    pub fn begin(&mut self, job: J, last: bool) -> Result<(WaiterId, Step<C>), Terminal> {
         match self.phase {
             Phase::Open => {}
             Phase::Closing if last => {}
-            Phase::Closing => return Err(Over::Closed),
-            Phase::Ending(over) | Phase::Over(over) => return Err(over),
+            Phase::Closing => return Err(Terminal::Closed),
+            Phase::Ending(over) | Phase::Terminal(over) => return Err(over),
         }
         let id = self.free.pop().unwrap_or_else(|| {
             self.waiters.push(None);
@@ -364,7 +364,7 @@ impl<J, C, M> State<J, C, M> {
 
     /// Whether the engine has been taken down.
     pub fn is_gone(&self) -> bool {
-        matches!(self.phase, Phase::Over(_))
+        matches!(self.phase, Phase::Terminal(_))
     }
 
     /// Whether a thread leads.
@@ -376,21 +376,21 @@ impl<J, C, M> State<J, C, M> {
     ///
     /// # Errors
     /// When the store has been closed before, or has ended.
-    pub fn close(&mut self) -> Result<(), Over> {
+    pub fn close(&mut self) -> Result<(), Terminal> {
         match self.phase {
             Phase::Open => {
                 self.phase = Phase::Closing;
                 Ok(())
             }
-            Phase::Closing => Err(Over::Closed),
-            Phase::Ending(over) | Phase::Over(over) => Err(over),
+            Phase::Closing => Err(Terminal::Closed),
+            Phase::Ending(over) | Phase::Terminal(over) => Err(over),
         }
     }
 
     /// Ends the store. The caller takes the engine down when [`State::may_end`] allows it, reports that with
     /// [`State::gone`], and drops the jobs, which never began. `None`: another thread does all this, or has done it.
-    pub fn end(&mut self, over: Over) -> Option<Vec<(WaiterId, J)>> {
-        if matches!(self.phase, Phase::Ending(_) | Phase::Over(_)) {
+    pub fn end(&mut self, over: Terminal) -> Option<Vec<(WaiterId, J)>> {
+        if matches!(self.phase, Phase::Ending(_) | Phase::Terminal(_)) {
             return None;
         }
         self.phase = Phase::Ending(over);
@@ -414,7 +414,7 @@ impl<J, C, M> State<J, C, M> {
     /// The engine has been taken down.
     pub fn gone(&mut self) {
         if let Phase::Ending(over) = self.phase {
-            self.phase = Phase::Over(over);
+            self.phase = Phase::Terminal(over);
         }
         for index in 0..self.waiters.len() {
             if self.waiters[index].is_some() {
@@ -426,11 +426,11 @@ impl<J, C, M> State<J, C, M> {
     }
 
     /// Why the store has ended, once its engine is gone or being taken down. `Closed` also while it is being closed.
-    pub fn over(&self) -> Option<Over> {
+    pub fn over(&self) -> Option<Terminal> {
         match self.phase {
             Phase::Open => None,
-            Phase::Closing => Some(Over::Closed),
-            Phase::Ending(over) | Phase::Over(over) => Some(over),
+            Phase::Closing => Some(Terminal::Closed),
+            Phase::Ending(over) | Phase::Terminal(over) => Some(over),
         }
     }
 
@@ -477,11 +477,11 @@ impl<J, C, M> State<J, C, M> {
         match (self.phase, thread) {
             (Phase::Open | Phase::Closing, _) => {}
             (Phase::Ending(_), _) => return self.park(thread, None),
-            (Phase::Over(_), Thread::Timer) => return Step::Done,
-            (Phase::Over(over), Thread::Waiter(id)) => {
+            (Phase::Terminal(_), Thread::Timer) => return Step::Done,
+            (Phase::Terminal(over), Thread::Waiter(id)) => {
                 self.open -= 1;
                 self.leave(id);
-                return Step::Over(over);
+                return Step::Terminal(over);
             }
         }
         // Waiters make the calls; the timer thread makes them only while there are no waiters.
@@ -527,7 +527,7 @@ impl<J, C, M> State<J, C, M> {
         let ends = !self.may_lead();
         let deep = self.timer.idle >= IDLE_LOOKS && !self.timer.under_way;
         if !ends && !deep {
-            return Step::Nap;
+            return Step::TimerWait;
         }
         let until = self.timer.next.filter(|_| !ends);
         self.timer.sleep = Sleep::Deep(until);

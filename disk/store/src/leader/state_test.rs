@@ -1,7 +1,7 @@
 //! Every interleaving of the state's events, for two and three threads with a model of the engine. At most one thread
 //! leads, no wake-up is lost, and all jobs can still end from each state that can be reached.
 
-use super::{Over, State, Step, Thread, Turn, WaiterId, Wake};
+use super::{State, Step, Terminal, Thread, Turn, WaiterId, Wake};
 use std::collections::HashMap;
 use tonearm_base::Nanos;
 
@@ -305,7 +305,7 @@ impl Model {
                 self.tell(number, step);
             }
             At::Ran(true) => {
-                let jobs = self.state.end(Over::Panicked);
+                let jobs = self.state.end(Terminal::Panicked);
                 self.state.give_up(&mut self.turn);
                 match jobs {
                     Some(_) => {
@@ -353,17 +353,17 @@ impl Model {
                 self.threads[number].notified = false;
                 self.woken(number);
             }
-            At::Told(Step::Nap) => self.woken(number),
+            At::Told(Step::TimerWait) => self.woken(number),
             At::Told(Step::Done) if who == Thread::Timer => {
                 self.threads[number].at = At::Finished;
             }
             At::Told(Step::Done) if self.threads[number].acts[0] == Act::Close => {
                 return self.end(number);
             }
-            At::Told(Step::Over(_)) if self.threads[number].acts[0] == Act::Close => {
+            At::Told(Step::Terminal(_)) if self.threads[number].acts[0] == Act::Close => {
                 return self.end(number);
             }
-            At::Told(Step::Done | Step::Over(_)) => self.ended(number),
+            At::Told(Step::Done | Step::Terminal(_)) => self.ended(number),
             At::Ending { asleep, closes } => {
                 if asleep && !self.threads[number].notified {
                     return false;
@@ -391,7 +391,7 @@ impl Model {
 
     /// The last job of a close has ended.
     fn end(&mut self, number: usize) -> bool {
-        match self.state.end(Over::Closed) {
+        match self.state.end(Terminal::Closed) {
             Some(_) => {
                 self.threads[number].at = At::Ending {
                     asleep: false,

@@ -35,10 +35,10 @@ impl<P: Platform> Leader<P> {
                     let made = platform.make(call);
                     self.tell(|state| state.called(thread, made))
                 }
-                Step::Nap => self.nap(platform),
+                Step::TimerWait => self.nap(platform),
                 Step::Park { until, .. } => self.sleep(platform, until),
                 Step::Done => return,
-                Step::Watch(_) | Step::Over(_) => unreachable!("these are steps of waiters"),
+                Step::Watch(_) | Step::Terminal(_) => unreachable!("these are steps of waiters"),
             }
         }
     }

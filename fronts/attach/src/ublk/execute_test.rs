@@ -90,7 +90,7 @@ impl Served {
         });
         let executor = Rc::new(Executor {
             name: "main".to_owned(),
-            volume: volume.for_longer_lived(),
+            volume: volume.for_kernel_client(),
             pool,
             budget: Semaphore::new(&rt, 1 << 20),
             requests: Requests::new(&rt, &Recorder::new(&rt)),

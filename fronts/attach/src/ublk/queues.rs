@@ -165,7 +165,7 @@ impl Queues {
             rt: rt.clone(),
             executor: Executor {
                 name: volume.name(),
-                volume: volume.for_longer_lived(),
+                volume: volume.for_kernel_client(),
                 requests: requests.clone(),
                 pool: pool.clone(),
                 budget: budget.clone(),

@@ -328,7 +328,7 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
         for (done, group) in groups.iter().enumerate() {
             let failed = || format!("cannot repair group {group}");
             // What the array can compute is right. The other repairs write what is left of the group.
-            let mended = engine.home().mend_group(*group).await;
+            let mended = engine.home().scrub_group(*group).await;
             repair.from_parity += mended.with_context(failed)?.mended;
             let result = engine
                 .home()

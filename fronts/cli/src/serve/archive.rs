@@ -119,7 +119,7 @@ impl Archives {
         rt.spawn_detached(make_calls(self.clone(), source.clone(), bell, made));
         let line = Line {
             calls,
-            ring: RingAtEnd(ring),
+            ring: NotifyOnDrop(ring),
         };
         let caller = move |call| line.send(call);
         let ended = move |end: ArchiveEnd| {
@@ -264,12 +264,12 @@ impl Reported {
 /// The archiver's end of the channel. When it is dropped, the engine's thread is woken once the channel is gone.
 struct Line {
     calls: SyncSender<Call>,
-    ring: RingAtEnd,
+    ring: NotifyOnDrop,
 }
 
-struct RingAtEnd(EventSender);
+struct NotifyOnDrop(EventSender);
 
-impl Drop for RingAtEnd {
+impl Drop for NotifyOnDrop {
     fn drop(&mut self) {
         self.0.notify();
     }

@@ -169,7 +169,7 @@ impl ControlHandler {
             request,
             Request::Stats | Request::Info | Request::VolumeList | Request::ArchiveStatus
         );
-        let answer = self.do_it(request, &events);
+        let answer = self.dispatch(request, &events);
         let answer = match only_looks {
             true => answer.await,
             // What it changes is the engine's.
@@ -183,7 +183,7 @@ impl ControlHandler {
         events.send(event);
     }
 
-    async fn do_it(&self, request: Request, events: &Replies) -> anyhow::Result<Answer> {
+    async fn dispatch(&self, request: Request, events: &Replies) -> anyhow::Result<Answer> {
         let disk = &self.0.disk;
         match request {
             Request::Stats => Ok(Answer::Stats(Box::new(self.stats()))),

@@ -28,7 +28,7 @@ use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_requests::Recorder;
 use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_store::remote::FileServer;
-use tonearm_store::{Executor, FileSystem, Occupant};
+use tonearm_store::{Executor, ExecutorGuard, FileSystem};
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::report;
 use tonearm_vhost::Devices;
@@ -132,7 +132,7 @@ fn run_on(
     setup: &Setup,
     events: &Sender<Event>,
     executor: Executor,
-    inside: Option<&mut Occupant<'_>>,
+    inside: Option<&mut ExecutorGuard<'_>>,
 ) -> anyhow::Result<()> {
     executor.rt.report_panics(|what| {
         report::note(format_args!(
@@ -228,7 +228,7 @@ fn run_on(
 fn open_mount(
     path: &Path,
     executor: &Executor,
-    inside: &Occupant<'_>,
+    inside: &ExecutorGuard<'_>,
     disk: &Disk,
     files: &FileSystem,
     recorder: &Recorder,
@@ -391,7 +391,7 @@ impl Serving {
                         self.serve(accepted, |volume| volume);
                     }
                     // The kernel goes on when this server is killed.
-                    Message::Attach(accepted) => self.serve(accepted, Volume::for_longer_lived),
+                    Message::Attach(accepted) => self.serve(accepted, Volume::for_kernel_client),
                     Message::Files(socket) => {
                         self.files.accept(self.executor.handle.add_stream(socket));
                     }

@@ -9,3 +9,4 @@ mod licences;
 mod links;
 mod mutants;
 mod text;
+mod words;

@@ -104,7 +104,7 @@ impl FileServer {
                 beside: Semaphore::new(link.rt(), BESIDE_MAX),
                 link,
                 session,
-                doomed: RefCell::default(),
+                failed_units: RefCell::default(),
                 greeted: Cell::new(false),
             };
             let served = connection.serve().await;
@@ -177,7 +177,7 @@ struct Connection {
     link: Rc<Link>,
     session: Session,
     /// The first error of each open unit, for its end.
-    doomed: RefCell<BTreeMap<AruId, FilesError>>,
+    failed_units: RefCell<BTreeMap<AruId, FilesError>>,
     beside: Semaphore,
     /// Both sides have said hello.
     greeted: Cell<bool>,
@@ -232,10 +232,10 @@ impl Connection {
         memory: ReplyMemory,
     ) -> Result<(), Violation> {
         let session = &self.session;
-        let doomed = request
+        let failed_units = request
             .unit()
-            .and_then(|aru| self.doomed.borrow().get(&aru).cloned());
-        if let Some(error) = doomed {
+            .and_then(|aru| self.failed_units.borrow().get(&aru).cloned());
+        if let Some(error) = failed_units {
             // The unit cannot end. Its requests have no effect, and no read shows what it has not written.
             if request.is_answered() {
                 self.link.reply(Reply::new::<()>(number, Err(error))).await;
@@ -321,8 +321,8 @@ impl Connection {
                 }
             }
             Request::End { aru, durable } => {
-                let doomed = self.doomed.borrow_mut().remove(&aru);
-                let ended = match doomed {
+                let failed_units = self.failed_units.borrow_mut().remove(&aru);
+                let ended = match failed_units {
                     Some(error) => {
                         session.abort(aru);
                         Err(error)
@@ -349,7 +349,7 @@ impl Connection {
                 }
             }
             Request::Abort { aru } => {
-                self.doomed.borrow_mut().remove(&aru);
+                self.failed_units.borrow_mut().remove(&aru);
                 session.abort(aru);
                 return Ok(());
             }
@@ -402,7 +402,7 @@ impl Connection {
                 "a write or truncation names a unit that is not open",
             ));
         }
-        self.doomed.borrow_mut().entry(aru).or_insert(error);
+        self.failed_units.borrow_mut().entry(aru).or_insert(error);
         Ok(())
     }
 
