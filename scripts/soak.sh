@@ -17,9 +17,9 @@ campaign() {
     "$@" 2>&1 | tee "$log/$name.log"
     [ "${PIPESTATUS[0]}" -eq 0 ] || failed=1
 }
-# Two targets are fuzzed at a time on two cores, at most four.
+# test/fuzz/run.sh fuzzes as many targets at a time as there are cores, at most four.
 jobs=$(($(nproc) < 4 ? $(nproc) : 4))
-targets=13
+targets=$(grep -c '^\[\[bin' test/fuzz/Cargo.toml)
 make --no-print-directory build || exit 1
 campaign planted-faults scripts/mutants.sh --share auto/48 --seconds "$quarter"
 campaign power-cuts make --no-print-directory crash SECONDS="$quarter" SEED="$commits"
@@ -27,7 +27,7 @@ campaign fuzzing make --no-print-directory fuzz SECONDS="$((quarter * jobs / tar
 scripts/guest.sh && campaign guests scripts/guests.sh "${quarter}s"
 
 printf '\nsoak at commit %s, %s s:\n' "$commits" "$SECONDS"
-tail -n 1 "$log/planted-faults.log" "$log/guests.log"
-grep -h 'power cuts\|cuts' "$log/power-cuts.log" | tail -n 4
+tail -qn 1 "$log/planted-faults.log" "$log/guests.log"
+grep -h ' power cuts ' "$log/power-cuts.log"
 grep -h '^fuzz ' "$log/fuzzing.log"
 exit $failed

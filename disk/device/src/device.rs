@@ -48,7 +48,7 @@ pub struct Known {
     pub is_right: Verifier,
 }
 
-/// What [`Redundancy::mend`] has found and done.
+/// What [`Redundancy::repair`] has found and done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct RepairOutcome {
     /// Places that were wrong and are right now.

@@ -1,4 +1,4 @@
-//! Verifying every block of a store in use, and the parity of its array. What an array can compute is mended.
+//! Verifying every block of a store in use, and the parity of its array. What an array can compute is repaired.
 //!
 //! All groups come first. Parity is made right after that, in a stripe at a time, and only where the layout says that all
 //! content of the stripe is right (`Home::scrub_stripes`).
@@ -23,7 +23,7 @@ const LOOK_EVERY: Nanos = Nanos::from_millis(1);
 pub enum Scrub {
     /// It reports it.
     Look,
-    /// It mends what the array can compute, and reports the rest.
+    /// It repairs what the array can compute, and reports the rest.
     Repair,
 }
 
@@ -36,7 +36,7 @@ pub struct ScrubReport {
     pub blocks: u64,
     /// Groups with damage that is left.
     pub damaged: Vec<GroupReport>,
-    /// Blocks, tables and other places that were damaged, and that the array has mended.
+    /// Blocks, tables and other places that were damaged, and that the array has repaired.
     pub repaired: u64,
     /// Stripes whose parity was wrong and was made right.
     pub parity_repaired: u64,
@@ -68,7 +68,7 @@ impl Engine {
         }
         let count = blocks.min(self.size_blocks() - first);
         let _guard = self.0.access.read(first, count);
-        let mut report = match self.mends(scrub) {
+        let mut report = match self.repairs(scrub) {
             true => self.0.home.scrub_group(group).await?,
             false => self.0.home.check_group(group).await?,
         };
@@ -121,7 +121,7 @@ impl Engine {
             pace.pause(bytes, || progress(group, total)).await;
             report.groups += 1;
             report.blocks += found.allocated;
-            report.repaired += found.mended;
+            report.repaired += found.repaired;
             if !found.is_sound() {
                 report.damaged.push(found);
             }
@@ -161,7 +161,7 @@ impl Engine {
     }
 
     /// True when a scrub may write.
-    fn mends(&self, scrub: Scrub) -> bool {
+    fn repairs(&self, scrub: Scrub) -> bool {
         scrub == Scrub::Repair && self.0.check_writable().is_ok()
     }
 
@@ -187,14 +187,14 @@ impl Engine {
             return Ok(());
         };
         for stripe in array.compare(range).await? {
-            if !self.mends(scrub) {
+            if !self.repairs(scrub) {
                 report.parity_damaged += 1;
                 continue;
             }
-            let mended = self.0.home.scrub_stripes(member, stripe).await?;
-            report.repaired += mended.places;
-            report.parity_repaired += mended.stripes;
-            report.parity_damaged += u64::from(mended.wrong > 0);
+            let repaired = self.0.home.scrub_stripes(member, stripe).await?;
+            report.repaired += repaired.places;
+            report.parity_repaired += repaired.stripes;
+            report.parity_damaged += u64::from(repaired.wrong > 0);
         }
         Ok(())
     }

@@ -28,7 +28,7 @@ fn spacing_ms(of: u64) -> f64 {
 }
 
 #[test]
-fn writes_are_not_delayed_without_strain_or_before_anything_has_gone_home() {
+fn writes_are_not_delayed_without_pressure_or_before_anything_has_gone_home() {
     let throttle = Throttle::default();
     for _ in 0..1000 {
         assert_eq!(throttle.wait(Nanos(5), BLOCK, PRESSURE_MAX), Nanos(0));
@@ -55,7 +55,7 @@ fn turns_come_at_the_pace_of_the_write_back() {
 }
 
 #[test]
-fn writes_are_not_delayed_by_a_strain_from_before_everything_was_at_home() {
+fn writes_are_not_delayed_by_pressure_from_before_everything_was_at_home() {
     let throttle = settled(PRESSURE_MAX);
     throttle.reset();
     let now = Nanos::from_secs(1000);
@@ -76,7 +76,7 @@ fn no_wait_is_longer_than_a_second() {
 }
 
 #[test]
-fn strain_is_the_used_share_of_what_is_left() {
+fn pressure_is_the_used_share_of_what_is_left() {
     assert_eq!(pressure(10, 50, 100), 0);
     assert_eq!(pressure(50, 50, 100), 0);
     assert_eq!(pressure(75, 50, 100), PRESSURE_MAX / 2);

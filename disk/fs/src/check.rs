@@ -1,4 +1,4 @@
-//! Verifies a file system. After a crash nothing has to be mended, so what it finds is damage.
+//! Verifies a file system. After a crash nothing has to be repaired, so what it finds is damage.
 
 use crate::acl;
 use crate::error::FsError;

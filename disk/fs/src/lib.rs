@@ -2,7 +2,7 @@
 //!
 //! The tree (`tree.rs`) has inodes, entries of directories, extents and extended attributes as items. The content of a file is
 //! blocks of one list, whose order guides where they are placed (Grimm, Hsieh, Kaashoek, de Jonge, "Atomic Recovery Units",
-//! 5.1). There is no journal, and nothing to mend after a crash: a unit is there as a whole or not at all.
+//! 5.1). There is no journal, and nothing to repair after a crash: a unit is there as a whole or not at all.
 
 mod acl;
 mod attrs;

@@ -93,8 +93,8 @@ impl Changed {
                 let inode = value.and_then(|value| Inode::decode(value).ok());
                 self.inodes
                     .push((key.ino, inode.as_ref().map(|inode| inode.size)));
-                let is_nameless = inode.is_some_and(|inode| inode.nlink == 0);
-                self.unlinked.extend(is_nameless.then_some(key.ino));
+                let is_unlinked = inode.is_some_and(|inode| inode.nlink == 0);
+                self.unlinked.extend(is_unlinked.then_some(key.ino));
             }
             item::EXTENT => {
                 self.extents.insert(key.ino);

@@ -175,7 +175,7 @@ fn stuck_hint(stuck: &u64) -> String {
     match stuck {
         0 => String::new(),
         stuck => {
-            format!(", {stuck} of which are damaged (`tonearm check --rebuild` may mend them)")
+            format!(", {stuck} of which are damaged (`tonearm check --rebuild` may repair them)")
         }
     }
 }

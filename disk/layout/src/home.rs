@@ -20,7 +20,7 @@ use tonearm_rt::Boxed;
 /// 2. When [`Home::write_back`] has returned `Ok`, everything that it was given is durable, and reads return it.
 /// 3. A power cut at any moment leaves a home that can be opened. Every block and range that was not given to an
 ///    interrupted `write_back` reads as before. Reads of the others may return anything, errors included.
-/// 4. Calls of `write_back` and those that check, mend or repair may overlap; the layout orders them.
+/// 4. Calls of `write_back` and those that check, repair or repair may overlap; the layout orders them.
 /// 5. Memory is bounded by the cache that the opening allows, and a few bytes for each unit of space.
 /// 6. The order of I/O depends on the calls alone: the layout uses no clock but the executor's, no random source, and
 ///    no map with a random order.
@@ -125,7 +125,7 @@ pub trait Home {
     /// As for [`Home::check_group`].
     fn scrub_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>>;
 
-    /// Mends the content of `stripes`, bytes of data member `member`, as [`Home::scrub_group`] does. Where nothing is damaged
+    /// Repairs the content of `stripes`, bytes of data member `member`, as [`Home::scrub_group`] does. Where nothing is damaged
     /// then, the parity of the stripes is made right. Write-back waits meanwhile.
     ///
     /// # Errors

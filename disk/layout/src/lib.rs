@@ -7,9 +7,9 @@
 mod error;
 mod home;
 pub mod layouts;
-mod mend;
 mod overwrite;
 mod report;
+mod scrub;
 mod segments;
 pub mod separation;
 

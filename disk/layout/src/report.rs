@@ -42,8 +42,8 @@ pub struct GroupReport {
     pub allocated: u64,
     /// Those that fail it or cannot be read.
     pub bad: Vec<BadBlock>,
-    /// Blocks, slots and map pages that were damaged, and that an array has mended.
-    pub mended: u64,
+    /// Blocks, slots and map pages that were damaged, and that an array has repaired.
+    pub repaired: u64,
 }
 
 impl GroupReport {

@@ -271,7 +271,7 @@ impl<P: Platform> Leader<P> {
                     self.tell(|state| state.woken(id, now))
                 }
                 Step::Park { until, briefly } => self.park(platform, id, until, briefly),
-                Step::TimerWait => unreachable!("the timer thread alone naps"),
+                Step::TimerWait => unreachable!("the timer thread alone waits so"),
                 Step::Done => return Ok(()),
                 Step::Terminal(over) => return Err(over.into()),
             }

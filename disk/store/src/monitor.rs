@@ -8,7 +8,7 @@
 //!
 //! Invariants:
 //! 1. A thread uses the executor, its tasks, and what they hold only while it has the lock. The executor's thread has it from
-//!    [`Monitor::occupy`] on; what it makes of the executor is dropped before the [`ExecutorGuard`].
+//!    [`Monitor::enter`] on; what it makes of the executor is dropped before the [`ExecutorGuard`].
 //! 2. The executor's thread alone uses the driver.
 //! 3. No lost wake-ups: a thread ends the wait if it leaves operations behind, or a timer that is due before the end of the
 //!    wait, or if what the executor's thread runs has ended. An interruption that comes before the wait ends it too.
@@ -63,7 +63,7 @@ impl Monitor {
 
     /// Enters on the executor's thread, for as long as the result lives. What the thread makes of the executor must be dropped
     /// before. It must not wait for a thread that has a [`RemoteWaker`] meanwhile.
-    pub fn occupy(&self) -> ExecutorGuard<'_> {
+    pub fn enter(&self) -> ExecutorGuard<'_> {
         ExecutorGuard {
             monitor: self,
             inside: Some(self.lock()),
@@ -85,14 +85,14 @@ pub struct ExecutorGuard<'a> {
 }
 
 impl ExecutorGuard<'_> {
-    /// A way in for other threads, and what they notify there: tasks of `rt` wait for it.
-    pub fn entrance(&self, rt: &Rt) -> (RemoteWaker, Notify) {
+    /// A waker for other threads, and what they notify with it: tasks of `rt` wait for it.
+    pub fn remote_waker(&self, rt: &Rt) -> (RemoteWaker, Notify) {
         let notify = Notify::new(rt);
-        let entrance = RemoteWaker {
+        let waker = RemoteWaker {
             monitor: self.monitor.clone(),
             notify: ManuallyDrop::new(notify.clone()),
         };
-        (entrance, notify)
+        (waker, notify)
     }
 
     /// Runs `future` and all tasks of `rt` until `future` ends, and lets other threads in while this one waits.
@@ -159,7 +159,7 @@ impl Drop for ExecutorGuard<'_> {
     }
 }
 
-/// A way into a monitor for threads other than the executor's.
+/// Wakes tasks of the executor from threads other than its own.
 pub struct RemoteWaker {
     monitor: Monitor,
     /// Used and dropped inside.

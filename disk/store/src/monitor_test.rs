@@ -32,14 +32,14 @@ fn within_time(executor_thread: impl FnOnce() + Send + 'static) {
 fn what_is_ready_runs_on_the_thread_that_enters() {
     within_time(|| {
         let (executor, monitor) = Executor::with_monitor().unwrap();
-        let mut inside = monitor.occupy();
-        let (entrance, arrived) = inside.entrance(&executor.rt);
+        let mut inside = monitor.enter();
+        let (waker, arrived) = inside.remote_waker(&executor.rt);
         let (ran, runs) = channel::<ThreadId>();
         let thread = std::thread::spawn(move || {
             let me = std::thread::current().id();
             // The first turn may find the task before it waits. The second one comes behind the end of the first.
             for _ in 0..2 {
-                entrance.notify();
+                waker.notify();
             }
             let last = std::iter::from_fn(|| runs.recv_timeout(LONG).ok()).last();
             assert_eq!(last, Some(me));
@@ -62,18 +62,18 @@ fn what_is_ready_runs_on_the_thread_that_enters() {
 fn timers_and_operations_of_others_end_the_wait() {
     within_time(|| {
         let (executor, monitor) = Executor::with_monitor().unwrap();
-        let mut inside = monitor.occupy();
-        let (entrance, arrived) = inside.entrance(&executor.rt);
+        let mut inside = monitor.enter();
+        let (waker, arrived) = inside.remote_waker(&executor.rt);
         let (bell, ringer) = executor.handle.add_event().unwrap();
         let (rt, pool) = (executor.rt.clone(), executor.pool.clone());
         let (slept, sleeps) = sync_channel(0);
         let thread = std::thread::spawn(move || {
             // Until the executor's thread waits.
             std::thread::sleep(Duration::from_millis(50));
-            entrance.notify();
+            waker.notify();
             sleeps.recv_timeout(LONG).unwrap();
             std::thread::sleep(Duration::from_millis(50));
-            entrance.notify();
+            waker.notify();
             // The operation is under way, and the executor's thread waits again.
             std::thread::sleep(Duration::from_millis(50));
             ringer.notify();
@@ -101,28 +101,28 @@ fn no_work_is_lost() {
     const EACH: u64 = 5000;
     within_time(|| {
         let (executor, monitor) = Executor::with_monitor().unwrap();
-        let mut inside = monitor.occupy();
+        let mut inside = monitor.enter();
         let (work, works) = channel();
         let done = Arc::new(AtomicU64::new(0));
         let start = Arc::new(Barrier::new(THREADS as usize));
-        let (entrance, arrived) = inside.entrance(&executor.rt);
-        let entrance = Arc::new(entrance);
+        let (waker, arrived) = inside.remote_waker(&executor.rt);
+        let waker = Arc::new(waker);
         let threads: Vec<_> = (0..THREADS)
             .map(|thread| {
                 let (work, done) = (work.clone(), done.clone());
-                let (start, entrance) = (start.clone(), entrance.clone());
+                let (start, waker) = (start.clone(), waker.clone());
                 std::thread::spawn(move || {
                     start.wait();
                     for number in 0..EACH {
                         work.send(thread * EACH + number).unwrap();
-                        entrance.notify();
+                        waker.notify();
                         // Its own work and that of others is done when the turn ends, but for what waits.
                         assert!(done.load(Ordering::SeqCst) > 0);
                     }
                 })
             })
             .collect();
-        drop((work, entrance));
+        drop((work, waker));
         let rt = executor.rt.clone();
         let all = THREADS * EACH;
         inside.block_on(&executor.rt, async move {
@@ -160,13 +160,13 @@ fn a_panic_of_a_task_is_one_of_the_executors_thread() {
     let ended = std::panic::catch_unwind(|| {
         within_time(move || {
             let (executor, monitor) = Executor::with_monitor().unwrap();
-            let mut inside = monitor.occupy();
-            let (entrance, arrived) = inside.entrance(&executor.rt);
+            let mut inside = monitor.enter();
+            let (waker, arrived) = inside.remote_waker(&executor.rt);
             std::thread::spawn(move || {
                 std::thread::sleep(Duration::from_millis(50));
-                entrance.notify();
+                waker.notify();
                 // The executor's thread has ended, or is about to.
-                entrance.notify();
+                waker.notify();
                 other.store(true, Ordering::SeqCst);
             });
             let executor = executor;

@@ -111,7 +111,7 @@ pub enum Command {
     Relayout(Relayout),
     /// Tell what a store is and in what state; never changes it
     Info(Info),
-    /// Verify a store that is not being served; --repair mends what can be mended
+    /// Verify a store that is not being served; --repair repairs what it can
     Check(Check),
     /// Verify all blocks of a store, also while it is served, and repair what an array can
     Scrub(Scrub),
@@ -469,7 +469,7 @@ pub struct Info {
 #[command(after_help = "\
 Examples:
   tonearm check disk.tonearm             look at everything, change nothing
-  tonearm check disk.tonearm --repair    then mend what can be mended
+  tonearm check disk.tonearm --repair    then repair what is damaged
 
 Verifies the copies of the superblock, the log, all checksum tables, and every allocated block
 against its checksum, that each list is a chain of the blocks that are on it, and the tree of files.
@@ -483,7 +483,7 @@ second copy here: reading it stays an error until it is written again.")]
 pub struct Check {
     /// The store's primary file or block device
     pub path: PathBuf,
-    /// Mend what can be mended
+    /// Repair what is damaged, as far as its right content is known
     #[arg(long)]
     pub repair: bool,
     /// Make the block map anew from the segment summaries first (stores of the segments layout)

@@ -26,7 +26,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("record"), |data: &[u8]| {
         rest = &more[length..];
         if at & 16 == 0 {
             let version = 1 + u32::from(at >> 5 & 3).min(2);
-            mend(&mut track[start..start + SECTOR], version);
+            repair(&mut track[start..start + SECTOR], version);
         }
     }
     for sector in track.chunks_exact(SECTOR) {

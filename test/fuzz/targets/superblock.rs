@@ -20,11 +20,11 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
     let mut sector = vec![0; SECTOR];
     let length = rest.len().min(SECTOR);
     sector[..length].copy_from_slice(&rest[..length]);
-    let mends = choice & 4 == 0;
+    let repairs = choice & 4 == 0;
     match choice & 3 {
         3 => {
-            if mends {
-                mend(&mut sector, b"TNTRACKS");
+            if repairs {
+                repair(&mut sector, b"TNTRACKS");
             }
             // A sheet may be longer than a sector.
             let mut bytes = sector.clone();
@@ -35,8 +35,8 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
             }
         }
         0 => {
-            if mends {
-                mend(&mut sector, b"TONEARM\0");
+            if repairs {
+                repair(&mut sector, b"TONEARM\0");
                 match choice >> 3 {
                     0 => {}
                     1 => reversion(&mut sector, 2),
@@ -54,8 +54,8 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
             }
         }
         1 => {
-            if mends {
-                mend(&mut sector, b"TNVOLUME");
+            if repairs {
+                repair(&mut sector, b"TNVOLUME");
             }
             if let Ok(Some(entry)) = VolumeEntry::decode(&sector) {
                 let again = VolumeEntry::decode(&entry.encode());
@@ -63,7 +63,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
             }
         }
         _ => {
-            if mends {
+            if repairs {
                 sector[0..4].copy_from_slice(&0x4c42_5401u32.to_le_bytes());
                 sector[4..8].fill(0);
                 sector[16..24].fill(0);

@@ -1,4 +1,4 @@
-//! A file system in use. The power is cut at each I/O. Then the tree is sound, nothing has to be mended, its files are those
+//! A file system in use. The power is cut at each I/O. Then the tree is sound, nothing has to be repaired, its files are those
 //! behind one of the operations, and everything that was synced is there.
 
 mod model;

@@ -270,8 +270,8 @@ impl Raid5 {
     pub async fn close(&self) -> Result<(), RaidError> {
         self.settle().await;
         let torn: Vec<Range<u64>> = self.health.borrow().torn.runs().collect();
-        let mended = self.repair_rows(torn.into_iter().flatten()).await;
-        let done = mended.and(self.flush().await);
+        let repaired = self.repair_rows(torn.into_iter().flatten()).await;
+        let done = repaired.and(self.flush().await);
         done.map_err(|error| self.error(error))?;
         {
             let mut health = self.health.borrow_mut();

@@ -275,8 +275,8 @@ impl Raid5 {
     ) -> Result<(), RaidError> {
         let lock = self.locks.lock(rows.clone()).await;
         for row in rows.clone() {
-            let mended = self.repair_degraded_row(row).await;
-            mended.map_err(|error| self.error(error))?;
+            let repaired = self.repair_degraded_row(row).await;
+            repaired.map_err(|error| self.error(error))?;
         }
         let unit = self.stripes.unit;
         let count = (rows.end - rows.start) as usize;

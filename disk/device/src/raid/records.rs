@@ -153,7 +153,7 @@ impl Records {
     }
 
     /// The parity of `row` is correct again, perhaps in caches.
-    pub fn mended(&self, row: u64) {
+    pub fn repaired(&self, row: u64) {
         for index in self.torn_slots(row) {
             self.ended(index, false, false);
         }
@@ -194,7 +194,7 @@ impl Records {
                     array.flush_members().await;
                     array.check_lost()?;
                 }
-                // A torn stripe is about to be written as a whole; any other write has mended it before.
+                // A torn stripe is about to be written as a whole; any other write has repaired it before.
                 Some((index, Use::Settled | Use::Torn)) => self.erase(array, index).await?,
                 // Another stripe's record is about to take its place.
                 Some((_, Use::Busy | Use::Free)) => changed.await,

@@ -310,7 +310,7 @@ impl Array {
     /// Corrects the parity of a stripe that a refused write has changed in part. Without one of its units, the stripe has
     /// a parity record if the missing unit depends on it. The caller holds the stripe's lock.
     pub(super) async fn repair_row(&self, row: u64) -> Result<(), IoError> {
-        let mended = match (self.absent(row), &self.records) {
+        let repaired = match (self.absent(row), &self.records) {
             (None, _) => {
                 let unit = 0..self.stripes.unit;
                 let fixed = self.fix_parity(row, unit, Unreadable::GivenUp).await;
@@ -319,9 +319,9 @@ impl Array {
             (Some(_), Some(records)) => records.apply_torn(self, row).await,
             (Some(_), None) => Ok(()),
         };
-        mended.map_err(|error| error.io_error())?;
+        repaired.map_err(|error| error.io_error())?;
         if let Some(records) = &self.records {
-            records.mended(row);
+            records.repaired(row);
         }
         self.health.borrow_mut().torn.remove(row..row + 1);
         Ok(())

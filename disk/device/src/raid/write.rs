@@ -268,8 +268,8 @@ impl Raid5 {
         let mut under_way = self.start_data(row, band, missing, durable);
         under_way.extend(self.start(of_parity, row, durable));
         let endangers_none = missing.is_some() && !endangers;
-        let can_mend = record.is_some() || endangers_none;
-        let result = self.end_writes(row, under_way, unguarded, can_mend).await;
+        let can_repair = record.is_some() || endangers_none;
+        let result = self.end_writes(row, under_way, unguarded, can_repair).await;
         if let (Some(index), Some(records)) = (record, &self.records) {
             let torn = self.health.borrow().torn.contains(row);
             records.ended(index, settles && result.is_ok(), torn);
@@ -492,18 +492,18 @@ impl Array {
     /// Waits for writes. A member that fails is marked so, and the others make the write good.
     ///
     /// A member that refuses a write leaves the stripe torn until [`Array::repair_row`]. In a stripe without one of its units
-    /// that is possible only if `can_mend`: the update has a parity record, or leaves nothing of the missing unit as it was.
+    /// that is possible only if `can_repair`: the update has a parity record, or leaves nothing of the missing unit as it was.
     async fn end_writes(
         &self,
         row: u64,
         under_way: UnderWay,
         unguarded: Option<UnloggedUpdate>,
-        can_mend: bool,
+        can_repair: bool,
     ) -> Result<(), IoError> {
         let mut refused = None;
         for (member, io) in under_way {
             let Err(error) = io.await.0 else { continue };
-            match is_refusal(error) && (can_mend || self.absent(row).is_none()) {
+            match is_refusal(error) && (can_repair || self.absent(row).is_none()) {
                 true => refused = Some(error),
                 false => self.mark_failed(member, error),
             }

@@ -213,8 +213,8 @@ enum Repair {
     Recover,
     /// The comparison of all stripes.
     Resync,
-    /// The mending of the stripes, whose content is known.
-    Mend,
+    /// The repairing of the stripes, whose content is known.
+    Repair,
     /// The recovery, and the orderly end.
     Close,
 }
@@ -224,7 +224,12 @@ enum Repair {
 fn corrected_parity_survives_a_second_cut() {
     let members = 3;
     let (cuts, _) = cuts(1, members, blank(members), CLEAN, false);
-    for repair in [Repair::Recover, Repair::Resync, Repair::Mend, Repair::Close] {
+    for repair in [
+        Repair::Recover,
+        Repair::Resync,
+        Repair::Repair,
+        Repair::Close,
+    ] {
         let mut corrected = 0;
         for (at, cut) in cuts.iter().enumerate().step_by(5) {
             let (world, array) = recover(cut, members, at as u64, None, false);
@@ -241,7 +246,7 @@ fn corrected_parity_survives_a_second_cut() {
                         own.recover(DirtyRanges { changed, zeroed }).await.unwrap();
                     }
                     Repair::Resync => drop(own.resync(|_, _| {}).await.unwrap()),
-                    Repair::Mend => {
+                    Repair::Repair => {
                         // Nothing is suspect, as in a scrub that finds wrong parity.
                         let none = DirtyRanges {
                             changed: Vec::new(),

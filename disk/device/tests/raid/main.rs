@@ -8,6 +8,6 @@ mod cost;
 mod crash;
 mod durable;
 mod failures;
-mod mend;
 mod model;
 mod rebuild;
+mod scrub;

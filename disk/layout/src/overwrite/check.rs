@@ -39,7 +39,7 @@ impl Overwrite {
             table_lost: false,
             allocated: 0,
             bad: Vec::new(),
-            mended: 0,
+            repaired: 0,
         };
         let slot = match choose(slots, self.places.block_size as u32) {
             Choice::Sound(slot) => slot,

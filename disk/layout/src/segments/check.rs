@@ -32,7 +32,7 @@ impl Segments {
             table_lost: false,
             allocated: 0,
             bad: Vec::new(),
-            mended: 0,
+            repaired: 0,
         };
         let entries = match self.leaf(first, end).await.1 {
             Ok(Leaf::Hole) => return Ok(report),

@@ -43,27 +43,27 @@ fn page_of(store: &Store, block: u64) -> u64 {
     report.unwrap().offset
 }
 
-/// Write-back waits during either call. Without an array nothing is mended, so the group is examined once.
+/// Write-back waits during either call. Without an array nothing is repaired, so the group is examined once.
 #[test]
-fn mending_without_an_array_reads_no_more_than_a_check() {
+fn repairing_without_an_array_reads_no_more_than_a_check() {
     let store = with_history(4);
     // The cache has the page, so that its blocks are still read.
     store.destroy(page_of(&store, 300), BLOCK);
-    let reads = |mends: bool| {
+    let reads = |repairs: bool| {
         let (home, before) = (store.home.clone(), store.world.ios());
         let report = store.rt.block_on(async move {
-            match mends {
+            match repairs {
                 true => home.scrub_group(1).await.unwrap(),
                 false => home.check_group(1).await.unwrap(),
             }
         });
         assert!(matches!(report.slots[0], SlotReport::Damaged(_)) && report.allocated > 100);
-        assert_eq!(report.mended, 0);
+        assert_eq!(report.repaired, 0);
         store.world.ios() - before
     };
-    let (checked, mended) = (reads(false), reads(true));
+    let (checked, repaired) = (reads(false), reads(true));
     // The pages from the root on.
-    assert!(mended <= checked + 3, "{mended} and {checked} reads");
+    assert!(repaired <= checked + 3, "{repaired} and {checked} reads");
 }
 
 #[test]

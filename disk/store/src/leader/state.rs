@@ -184,7 +184,7 @@ struct Timer {
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 enum Sleep {
-    /// The thread is awake, naps, or has been woken.
+    /// The thread is awake, in a timer wait, or has been woken.
     Light,
     /// The thread sleeps until a time, or until it is woken.
     Deep(Option<Nanos>),
@@ -357,7 +357,7 @@ impl<J, C, M> State<J, C, M> {
         waiter.is_none_or(|waiter| waiter.woken)
     }
 
-    /// Whether the timer thread's sleep must end at once; a nap ends by itself.
+    /// Whether the timer thread's sleep must end at once; a timer wait ends by itself.
     pub fn is_timer_woken(&self) -> bool {
         self.timer.sleep == Sleep::Light
     }
@@ -521,7 +521,7 @@ impl<J, C, M> State<J, C, M> {
         }
     }
 
-    /// The timer thread's rest. It naps while operations are under way and for some time after that, so that leaders
+    /// The timer thread's rest. It waits for a timer while operations are under way and for some time after that, so that leaders
     /// need not wake it.
     fn sleep(&mut self) -> Step<C> {
         let ends = !self.may_lead();

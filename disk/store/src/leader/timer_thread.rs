@@ -35,7 +35,7 @@ impl<P: Platform> Leader<P> {
                     let made = platform.make(call);
                     self.tell(|state| state.called(thread, made))
                 }
-                Step::TimerWait => self.nap(platform),
+                Step::TimerWait => self.timer_wait(platform),
                 Step::Park { until, .. } => self.sleep(platform, until),
                 Step::Done => return,
                 Step::Watch(_) | Step::Terminal(_) => unreachable!("these are steps of waiters"),
@@ -43,7 +43,7 @@ impl<P: Platform> Leader<P> {
         }
     }
 
-    fn nap(&self, platform: &P) -> StepOf<P> {
+    fn timer_wait(&self, platform: &P) -> StepOf<P> {
         let mut shared = locked(&self.shared);
         if !shared.state.is_gone() {
             shared = rest(&self.shared, &self.timer, shared, Some(NAP));

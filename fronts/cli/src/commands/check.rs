@@ -328,8 +328,8 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
         for (done, group) in groups.iter().enumerate() {
             let failed = || format!("cannot repair group {group}");
             // What the array can compute is right. The other repairs write what is left of the group.
-            let mended = engine.home().scrub_group(*group).await;
-            repair.from_parity += mended.with_context(failed)?.mended;
+            let repaired = engine.home().scrub_group(*group).await;
+            repair.from_parity += repaired.with_context(failed)?.repaired;
             let result = engine
                 .home()
                 .repair_group(*group, RepairOptions::default())
@@ -419,7 +419,7 @@ fn show(findings: &Findings) -> anyhow::Result<()> {
             report::line("no damage found, but the array is DEGRADED")?;
         }
         None if findings.is_sound() => report::line("no damage found")?,
-        None => report::line("damage found; --repair mends what can be mended")?,
+        None => report::line("damage found; --repair repairs what it can")?,
         Some(repair) => show_repair(repair, findings.is_degraded())?,
     }
     Ok(())

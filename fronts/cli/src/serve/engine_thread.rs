@@ -122,7 +122,7 @@ fn run(setup: &Setup, events: &Sender<Event>) -> anyhow::Result<()> {
         return run_on(setup, events, Executor::new()?, None);
     }
     let (executor, monitor) = Executor::with_monitor()?;
-    let mut inside = monitor.occupy();
+    let mut inside = monitor.enter();
     run_on(setup, events, executor, Some(&mut inside))
 }
 
@@ -245,8 +245,8 @@ fn open_mount(
             "{which} cannot be deleted: {why}; the next opening tries again, and `tonearm check` reports what is damaged"
         ));
     }
-    let (entrance, arrived) = inside.entrance(rt);
-    let (requests, incoming) = Requests::new(move || entrance.notify());
+    let (waker, arrived) = inside.remote_waker(rt);
+    let (requests, incoming) = Requests::new(move || waker.notify());
     let point = Mountpoint {
         requests,
         block_size: disk.block_size(),

@@ -130,7 +130,7 @@ fn assert_whole(store: &ArrayImage, expected: &[u64], when: &str) {
 
 /// One byte in each stripe of one member is wrong: in blocks, tables, map pages, summaries, parity, and free space.
 #[test]
-fn what_one_member_has_rotten_is_mended() {
+fn what_one_member_has_rotten_is_repaired() {
     for plan in [OVERWRITE, FIVE, SEGMENTS, HYLOG] {
         let (store, expected) = written(plan, 5);
         let mut repaired = 0;
@@ -146,15 +146,15 @@ fn what_one_member_has_rotten_is_mended() {
             let (looked, writes, looked_at) = scrubbed(&store, 8, Scrub::Look);
             assert!(!looked.is_sound() && looked.parity_damaged > rows / 2);
             assert_eq!((looked.repaired, looked.parity_repaired, writes), (0, 0, 0));
-            let (report, writes, mended) = scrubbed(&looked_at, 9, Scrub::Repair);
+            let (report, writes, repaired) = scrubbed(&looked_at, 9, Scrub::Repair);
             assert!(report.is_sound(), "member {rotten}: {report:?}");
             assert!(report.repaired > 0 && report.parity_repaired > 0);
             assert_eq!(report.repaired + report.parity_repaired, writes);
             repaired += report.repaired;
-            let (again, writes, mended) = scrubbed(&mended, 10, Scrub::Repair);
+            let (again, writes, repaired) = scrubbed(&repaired, 10, Scrub::Repair);
             assert!(again.is_sound() && again.repaired + again.parity_repaired == 0);
             assert_eq!(writes, 0);
-            assert_whole(&mended, &expected, "mended");
+            assert_whole(&repaired, &expected, "repaired");
         }
         println!("{:?}: {repaired} places", plan.store.home);
         assert!(repaired > 30, "{repaired}");
@@ -215,11 +215,11 @@ fn what_two_members_have_rotten_is_reported_and_left_alone() {
     }
 }
 
-/// The scrub runs beside a load that shares stripes with what is mended. A cut at any time leaves a store of which nothing
+/// The scrub runs beside a load that shares stripes with what is repaired. A cut at any time leaves a store of which nothing
 /// is lost that was not rotten, and nothing at all once the scrub has ended.
 #[test]
 fn a_scrub_under_load_survives_every_cut() {
-    let (mut count, mut mended) = (0, 0);
+    let (mut count, mut repaired) = (0, 0);
     for (plan, seed) in [(OVERWRITE, 3), (FIVE, 4), (SEGMENTS, 5), (HYLOG, 6)] {
         let (mut store, before) = written(plan, seed);
         let rotten = 1 + seed as usize % plan.members;
@@ -273,11 +273,11 @@ fn a_scrub_under_load_survives_every_cut() {
         assert_eq!(*cuts.failure.borrow(), None);
         assert!(report.is_sound(), "{report:?}");
         assert!(report.repaired > 20, "{report:?}");
-        mended += report.repaired;
+        repaired += report.repaired;
         let (expected, _) = read_all(&closed, 1, &[]).unwrap();
         assert_whole(&closed, &expected, "scrubbed under load");
     }
-    println!("{mended} places mended, {count} cuts");
+    println!("{repaired} places repaired, {count} cuts");
     assert!(count > 60, "{count} cuts");
 }
 
@@ -312,7 +312,7 @@ fn after_cut(
 }
 
 /// Recovery computes parity from what the members hold, and does not verify it: with segments everywhere, with overwriting
-/// only where the log says that writes were interrupted. What is rotten there by then cannot be mended any more. It stays an
+/// only where the log says that writes were interrupted. What is rotten there by then cannot be repaired any more. It stays an
 /// error: its checksum is kept elsewhere.
 #[test]
 fn what_is_rotten_when_a_crash_makes_parity_anew_stays_an_error() {

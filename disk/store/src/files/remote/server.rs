@@ -232,10 +232,10 @@ impl Connection {
         memory: ReplyMemory,
     ) -> Result<(), Violation> {
         let session = &self.session;
-        let failed_units = request
+        let failed = request
             .unit()
             .and_then(|aru| self.failed_units.borrow().get(&aru).cloned());
-        if let Some(error) = failed_units {
+        if let Some(error) = failed {
             // The unit cannot end. Its requests have no effect, and no read shows what it has not written.
             if request.is_answered() {
                 self.link.reply(Reply::new::<()>(number, Err(error))).await;
@@ -321,8 +321,8 @@ impl Connection {
                 }
             }
             Request::End { aru, durable } => {
-                let failed_units = self.failed_units.borrow_mut().remove(&aru);
-                let ended = match failed_units {
+                let failed = self.failed_units.borrow_mut().remove(&aru);
+                let ended = match failed {
                     Some(error) => {
                         session.abort(aru);
                         Err(error)

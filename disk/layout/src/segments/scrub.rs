@@ -1,10 +1,10 @@
-//! Mends blocks, map pages, summaries and checkpoints from the parity of an array, where the computed content is right
+//! Repairs blocks, map pages, summaries and checkpoints from the parity of an array, where the computed content is right
 //! by the checksum that is kept for it. Map pages come first, from the root on: their entries tell which pages and
 //! blocks are right.
 
 use crate::error::HomeError;
-use crate::mend::{common, mend, of_crc, unknown};
 use crate::report::{GroupReport, SlotReport};
+use crate::scrub::{common, of_crc, repair, unknown};
 use crate::segments::Segments;
 use std::ops::Range;
 use tonearm_device::{Known, RepairOutcome};
@@ -14,11 +14,11 @@ impl Segments {
     pub(crate) async fn scrub_group(&self, group: u64) -> Result<GroupReport, HomeError> {
         let _writer = self.writer.acquire(1).await;
         let mut report = self.examine(group).await?;
-        let mut mended = 0;
+        let mut repaired = 0;
         if matches!(report.slots[0], SlotReport::Damaged(_)) {
-            mended = self.mend_pages(group).await?;
+            repaired = self.repair_pages(group).await?;
         }
-        if mended > 0 {
+        if repaired > 0 {
             report = self.examine(group).await?;
         }
         let mut of_blocks = 0;
@@ -27,19 +27,19 @@ impl Segments {
             if let Ok(entry) = entry
                 && self.media.holds(entry.place)
             {
-                of_blocks += self.mend_entry(entry).await?;
+                of_blocks += self.repair_entry(entry).await?;
             }
         }
         if of_blocks > 0 {
             report = self.examine(group).await?;
         }
-        report.mended = mended + of_blocks;
+        report.repaired = repaired + of_blocks;
         Ok(report)
     }
 
-    /// Mends the map pages of `group`. Their number.
-    async fn mend_pages(&self, group: u64) -> Result<u64, HomeError> {
-        let mut mended = 0;
+    /// Repairs the map pages of `group`. Their number.
+    async fn repair_pages(&self, group: u64) -> Result<u64, HomeError> {
+        let mut repaired = 0;
         for level in (0..self.levels).rev() {
             let index = group / (self.fanout as u64).saturating_pow(level);
             let Ok(entry) = self.entry_of_page((level, index)).await else {
@@ -47,18 +47,18 @@ impl Segments {
             };
             if self.media.holds(entry.place) && self.load_page((level, index), entry).await.is_err()
             {
-                mended += self.mend_entry(entry).await?;
+                repaired += self.repair_entry(entry).await?;
             }
         }
-        Ok(mended)
+        Ok(repaired)
     }
 
-    /// Mends the block or page that `entry` names. 1 if it was mended.
-    async fn mend_entry(&self, entry: MapEntry) -> Result<u64, HomeError> {
+    /// Repairs the block or page that `entry` names. 1 if it was repaired.
+    async fn repair_entry(&self, entry: MapEntry) -> Result<u64, HomeError> {
         let (member, _) = self.media.locate(entry.place);
         let known = vec![of_crc(self.bytes_of(entry.place, 1), entry.crc)];
-        let mended = mend(self.media.device(member), known, 0..0).await?;
-        Ok(mended.places)
+        let repaired = repair(self.media.device(member), known, 0..0).await?;
+        Ok(repaired.places)
     }
 
     /// Where `count` blocks from `place` on lie on their member.
@@ -88,16 +88,16 @@ impl Segments {
         let segment_bytes = u64::from(self.media.layout.segment_bytes);
         let end = first + (segments.end - segments.start) * segment_bytes;
         let part = common(&stripes, &(first..end));
-        let mut mended = 0;
+        let mut repaired = 0;
         for index in part.start.saturating_sub(first) / segment_bytes
             ..part.end.saturating_sub(first).div_ceil(segment_bytes)
         {
             let segment = segments.start + index;
             let mut content = self.known_in(segment, &stripes).await;
             if !content.is_complete {
-                let of_summaries = self.mend_summaries(member, segment).await?;
+                let of_summaries = self.repair_summaries(member, segment).await?;
                 if of_summaries > 0 {
-                    mended += of_summaries;
+                    repaired += of_summaries;
                     content = self.known_in(segment, &stripes).await;
                 }
             }
@@ -106,8 +106,8 @@ impl Segments {
             }
             known.extend(content.known);
         }
-        let mut all = mend(self.media.device(member), known, stripes).await?;
-        all.places += mended;
+        let mut all = repair(self.media.device(member), known, stripes).await?;
+        all.places += repaired;
         Ok(all)
     }
 
@@ -134,8 +134,8 @@ impl Segments {
         self.bytes_of(place, self.media.layout.segment_blocks())
     }
 
-    /// Mends summaries of which both copies are damaged. They may begin at any block. Their number.
-    async fn mend_summaries(&self, member: usize, segment: u64) -> Result<u64, HomeError> {
+    /// Repairs summaries of which both copies are damaged. They may begin at any block. Their number.
+    async fn repair_summaries(&self, member: usize, segment: u64) -> Result<u64, HomeError> {
         let (size, store) = (self.media.layout.block_size, self.store);
         let (first, end) = (
             self.media.first_place(segment),
@@ -149,8 +149,8 @@ impl Segments {
                 found.is_ok_and(|found| found.store == store && found.place == place)
             }),
         });
-        let mended = mend(self.media.device(member), known.collect(), 0..0).await?;
-        Ok(mended.places)
+        let repaired = repair(self.media.device(member), known.collect(), 0..0).await?;
+        Ok(repaired.places)
     }
 
     /// The summaries, and the live blocks and pages, of `segment` that lie in `range` of its member.

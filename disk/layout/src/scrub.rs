@@ -1,4 +1,4 @@
-//! Mends what an array can compute: the part that all layouts share.
+//! Repairs what an array can compute: the part that all layouts share.
 
 use crate::error::HomeError;
 use std::ops::Range;
@@ -7,8 +7,8 @@ use tonearm_base::crc32c;
 use tonearm_device::{Device, Known, RepairOutcome};
 use tonearm_rt::Op;
 
-/// Mends `known` places of `device`, and then the parity of `stripes` ([`tonearm_device::Redundancy::mend`]).
-pub(crate) async fn mend(
+/// Repairs `known` places of `device`, and then the parity of `stripes` ([`tonearm_device::Redundancy::repair`]).
+pub(crate) async fn repair(
     device: &Rc<dyn Device>,
     known: Vec<Known>,
     stripes: Range<u64>,
@@ -19,8 +19,8 @@ pub(crate) async fn mend(
     let at = known
         .first()
         .map_or(stripes.start, |place| place.range.start);
-    let mended = array.repair(known, stripes).await;
-    mended.map_err(|error| HomeError::of_device(Op::Write, device.name(), at, error.io_error()))
+    let repaired = array.repair(known, stripes).await;
+    repaired.map_err(|error| HomeError::of_device(Op::Write, device.name(), at, error.io_error()))
 }
 
 /// A place whose content has the CRC-32C `crc`.

@@ -1,11 +1,11 @@
-//! Mends blocks and tables from the parity of an array, where the computed content is right by the checksum that is kept
+//! Repairs blocks and tables from the parity of an array, where the computed content is right by the checksum that is kept
 //! for it. Slots come first: the entries tell which blocks are right.
 
 use crate::error::HomeError;
-use crate::mend::{common, mend};
 use crate::overwrite::home::Overwrite;
 use crate::overwrite::load::{Choice, choose, decode_slot, is_zero};
 use crate::report::{GroupReport, SlotReport};
+use crate::scrub::{common, repair};
 use std::ops::Range;
 use tonearm_base::crc32c;
 use tonearm_device::{Known, RepairOutcome};
@@ -23,11 +23,11 @@ impl Overwrite {
         let slots = (0..2).filter(damaged);
         let slots = slots.map(|index| self.known_slot(group, index, &report.slots[1 - index]));
         let slots: Vec<Known> = slots.collect();
-        let mut mended = 0;
+        let mut repaired = 0;
         if !slots.is_empty() {
-            mended = mend(&device, slots, 0..0).await?.places;
+            repaired = repair(&device, slots, 0..0).await?.places;
         }
-        if mended > 0 {
+        if repaired > 0 {
             self.forget_tables(group..group + 1);
             (report, slot) = self.examine(group).await?;
         }
@@ -40,13 +40,13 @@ impl Overwrite {
                 .bad
                 .iter()
                 .map(|bad| self.known_block(self.places.block_offset(bad.block), entry(bad.block)));
-            let of_blocks = mend(&device, known.collect(), 0..0).await?.places;
+            let of_blocks = repair(&device, known.collect(), 0..0).await?.places;
             if of_blocks > 0 {
-                mended += of_blocks;
+                repaired += of_blocks;
                 report = self.examine(group).await?.0;
             }
         }
-        report.mended = mended;
+        report.repaired = repaired;
         Ok(report)
     }
 
@@ -70,7 +70,7 @@ impl Overwrite {
                 self.known_in(group, &stripes, &mut known).await?;
             }
         }
-        mend(&own.device, known, stripes).await
+        repair(&own.device, known, stripes).await
     }
 
     /// Adds the slots and blocks of `group` that lie in `range` of its member.
@@ -89,7 +89,7 @@ impl Overwrite {
             Choice::Sound(slot) | Choice::Fallback(slot) => slot,
             // The slots are among the places, or their own stripe is visited, too.
             Choice::Neither => {
-                known.push(crate::mend::unknown(self.blocks_in(group, range)));
+                known.push(crate::scrub::unknown(self.blocks_in(group, range)));
                 return Ok(());
             }
         };

@@ -67,7 +67,7 @@ async fn assert_right(array: &Raid5, device: &Rc<dyn Device>) {
 }
 
 #[test]
-fn one_rotten_unit_is_mended_by_one_write() {
+fn one_rotten_unit_is_repaired_by_one_write() {
     let (world, array) = world();
     let own = world.clone();
     world.rt.block_on(async move {
@@ -79,14 +79,14 @@ fn one_rotten_unit_is_mended_by_one_write() {
             let found = array.compare(0..device.size_bytes()).await;
             assert_eq!(found, Ok(vec![stripe.clone()]));
             let before = own.ios(4).1;
-            let mended = array.repair(pieces(&stripe), stripe).await;
+            let repaired = array.repair(pieces(&stripe), stripe).await;
             let is_parity = array.stripes().parity_member(row) == member;
             let expected = RepairOutcome {
                 places: u64::from(!is_parity),
                 wrong: 0,
                 stripes: u64::from(is_parity),
             };
-            assert_eq!(mended, Ok(expected), "stripe {row}, member {member}");
+            assert_eq!(repaired, Ok(expected), "stripe {row}, member {member}");
             assert_eq!(own.ios(4).1 - before, 1);
             assert_right(&array, &device).await;
         }
@@ -97,7 +97,7 @@ fn one_rotten_unit_is_mended_by_one_write() {
 /// computed from the wrong parity is written.
 #[test]
 fn wrong_parity_spoils_no_unit_that_cannot_be_read_for_a_moment() {
-    for (mends, first, count) in (1..8).flat_map(|first| {
+    for (repairs, first, count) in (1..8).flat_map(|first| {
         let counts = (1..4).flat_map(move |count| [(true, first, count), (false, first, count)]);
         counts.collect::<Vec<_>>()
     }) {
@@ -113,7 +113,7 @@ fn wrong_parity_spoils_no_unit_that_cannot_be_read_for_a_moment() {
                 access.op == Op::Read && (first..first + count).contains(&reads.get())
             };
             own.plans[1].on(fails, crate::failures::EIO);
-            match mends {
+            match repairs {
                 true => drop(array.repair(pieces(&stripe), stripe).await.unwrap()),
                 false => drop(array.resync(|_, _| {}).await.unwrap()),
             }
@@ -122,7 +122,7 @@ fn wrong_parity_spoils_no_unit_that_cannot_be_read_for_a_moment() {
                 let found = read(&device, piece * PIECE, PIECE as usize).await;
                 assert!(
                     found[..] == pattern(PIECE as usize, piece)[..],
-                    "{count} reads from the {first}. on, mends: {mends}, piece {piece}"
+                    "{count} reads from the {first}. on, repairs: {repairs}, piece {piece}"
                 );
             }
         });
@@ -145,21 +145,24 @@ fn two_rotten_units_stay_as_they_are() {
             let found = array.compare(0..device.size_bytes()).await.unwrap();
             assert_eq!(found.is_empty(), agree);
             let before = own.ios(4).1;
-            let mended = array.repair(pieces(&stripe), stripe.clone()).await.unwrap();
+            let repaired = array.repair(pieces(&stripe), stripe.clone()).await.unwrap();
             let wrong = if other == 3 { 1 } else { 2 };
-            assert_eq!((mended.places, mended.wrong, mended.stripes), (0, wrong, 0));
+            assert_eq!(
+                (repaired.places, repaired.wrong, repaired.stripes),
+                (0, wrong, 0)
+            );
             assert_eq!(own.ios(4).1, before);
             // Written anew, the stripe is whole again.
             flip(&own, 0, 500, 0x10).await;
-            let mended = array.repair(pieces(&stripe), stripe).await.unwrap();
-            assert_eq!(mended.places + mended.stripes, 1);
+            let repaired = array.repair(pieces(&stripe), stripe).await.unwrap();
+            assert_eq!(repaired.places + repaired.stripes, 1);
             assert_right(&array, &device).await;
         });
     }
 }
 
 #[test]
-fn a_place_on_two_members_is_mended_wherever_it_is_rotten() {
+fn a_place_on_two_members_is_repaired_wherever_it_is_rotten() {
     // Two pieces on either side of the border between member 0 and member 1, and of that between stripes 0 and 1.
     let (world, array) = world();
     let own = world.clone();
@@ -176,8 +179,12 @@ fn a_place_on_two_members_is_mended_wherever_it_is_rotten() {
                     flip(&own, behind.1, behind.0 + 7, 4).await;
                 }
                 let place = known(border - PIECE..border + PIECE);
-                let mended = array.repair(vec![place], 0..0).await.unwrap();
-                assert_eq!((mended.places, mended.wrong), (1, 0), "{border}, {rotten}");
+                let repaired = array.repair(vec![place], 0..0).await.unwrap();
+                assert_eq!(
+                    (repaired.places, repaired.wrong),
+                    (1, 0),
+                    "{border}, {rotten}"
+                );
                 assert_right(&array, &device).await;
             }
         }
@@ -195,15 +202,15 @@ fn unreadable_units_are_written_again() {
             bad_sector(&own.plans[member], 4096);
             let found = array.compare(0..device.size_bytes()).await;
             assert_eq!(found, Ok(vec![stripe.clone()]));
-            let mended = array.repair(pieces(&stripe), stripe).await.unwrap();
-            assert_eq!((mended.places + mended.stripes, mended.wrong), (1, 0));
+            let repaired = array.repair(pieces(&stripe), stripe).await.unwrap();
+            assert_eq!((repaired.places + repaired.stripes, repaired.wrong), (1, 0));
             assert_right(&array, &device).await;
         });
     }
 }
 
 #[test]
-fn without_a_member_nothing_is_compared_or_mended() {
+fn without_a_member_nothing_is_compared_or_repaired() {
     let (world, array) = world();
     world.rt.block_on(async move {
         filled(&array).await;
@@ -216,8 +223,8 @@ fn without_a_member_nothing_is_compared_or_mended() {
         flip(&own, 0, 500, 0x10).await;
         let before = own.ios(4).1;
         assert_eq!(array.compare(0..array.size_bytes()).await, Ok(Vec::new()));
-        let mended = array.repair(pieces(&stripe), stripe).await;
-        assert_eq!(mended, Ok(RepairOutcome::default()));
+        let repaired = array.repair(pieces(&stripe), stripe).await;
+        assert_eq!(repaired, Ok(RepairOutcome::default()));
         assert_eq!(own.ios(4).1, before);
     });
 }

@@ -1,4 +1,4 @@
-//! Mends rotten content: what a member returns without an error, and is wrong.
+//! Repairs rotten content: what a member returns without an error, and is wrong.
 //!
 //! Only the writer can tell what is right, by its checksums. So it names places of the array ([`Known`]). Content that is
 //! wrong is computed from the other members, verified, and written to its member alone. A write through the array would
@@ -47,15 +47,15 @@ impl Raid5 {
         Ok(differing)
     }
 
-    /// See [`crate::Redundancy::mend`].
+    /// See [`crate::Redundancy::repair`].
     pub(super) async fn repair_known(
         self,
         known: Vec<Known>,
         stripes: Range<u64>,
     ) -> Result<RepairOutcome, RaidError> {
-        let mut mended = RepairOutcome::default();
+        let mut repaired = RepairOutcome::default();
         if self.read_only {
-            return Ok(mended);
+            return Ok(repaired);
         }
         let begun = self.begin_write().await;
         begun.map_err(|error| self.error(error))?;
@@ -63,14 +63,14 @@ impl Raid5 {
         for place in known {
             match self.repair_place(place).await {
                 Found::Right => {}
-                Found::Repaired => mended.places += 1,
-                Found::Wrong => mended.wrong += 1,
+                Found::Repaired => repaired.places += 1,
+                Found::Wrong => repaired.wrong += 1,
                 Found::Doubtful => doubtful = true,
             }
         }
         let row_bytes = self.stripes.row_bytes();
         let mut rows = stripes.start.div_ceil(row_bytes)..stripes.end / row_bytes;
-        if mended.wrong > 0 || doubtful {
+        if repaired.wrong > 0 || doubtful {
             rows.end = rows.start;
         }
         for row in rows {
@@ -86,19 +86,19 @@ impl Raid5 {
             let fixed = fixed.await;
             self.health.borrow_mut().suspect.remove(row..row + 1);
             match fixed {
-                Ok(fixed) => mended.stripes += u64::from(fixed),
-                Err(_) => mended.wrong += 1,
+                Ok(fixed) => repaired.stripes += u64::from(fixed),
+                Err(_) => repaired.wrong += 1,
             }
         }
-        if mended.places + mended.stripes > 0 || self.has_unsaved_failure() {
+        if repaired.places + repaired.stripes > 0 || self.has_unsaved_failure() {
             let flushed = self.flush().await;
             flushed.map_err(|error| self.error(error))?;
         }
         self.check_lost().map_err(|error| self.error(error))?;
-        Ok(mended)
+        Ok(repaired)
     }
 
-    /// Verifies a place, and mends it if it is wrong. Where it lies on several members, one of them is taken for wrong,
+    /// Verifies a place, and repairs it if it is wrong. Where it lies on several members, one of them is taken for wrong,
     /// then all.
     async fn repair_place(&self, place: Known) -> Found {
         let parts: Vec<Part> = self.stripes.parts(place.range.clone()).collect();
