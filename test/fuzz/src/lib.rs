@@ -148,7 +148,6 @@ fn superblocks() -> Vec<Vec<u8>> {
         path: "disk.tonearm".to_owned(),
     };
     let superblock = Superblock {
-        version: Superblock::version_written(None),
         store: [2; 16],
         generation: 1,
         epoch: 1,

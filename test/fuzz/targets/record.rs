@@ -6,7 +6,7 @@
 #![no_main]
 
 use tonearm_base::{BufPool, crc32c};
-use tonearm_format::{LOG_SECTOR_MIN, RecordHeader, SECTOR};
+use tonearm_format::{FORMAT_VERSION, LOG_SECTOR_MIN, RecordHeader, SECTOR};
 use libfuzzer_sys::fuzz_target;
 use tonearm_trail::{LogGeometry, scan_track};
 
@@ -25,8 +25,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("record"), |data: &[u8]| {
         track[start..start + length].copy_from_slice(&more[..length]);
         rest = &more[length..];
         if at & 16 == 0 {
-            let version = 1 + u32::from(at >> 5 & 3).min(2);
-            repair(&mut track[start..start + SECTOR], version);
+            seal(&mut track[start..start + SECTOR]);
         }
     }
     for sector in track.chunks_exact(SECTOR) {
@@ -56,10 +55,10 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("record"), |data: &[u8]| {
 });
 
 /// Writes the first byte, the signature, the version and a valid checksum.
-fn repair(sector: &mut [u8], version: u32) {
+fn seal(sector: &mut [u8]) {
     sector[0] = 0xff;
     sector[1..8].copy_from_slice(b"TNREC\r\n");
-    sector[8..12].copy_from_slice(&version.to_le_bytes());
+    sector[8..12].copy_from_slice(&FORMAT_VERSION.to_le_bytes());
     sector[12..16].fill(0);
     let crc = crc32c(sector);
     sector[12..16].copy_from_slice(&crc.to_le_bytes());

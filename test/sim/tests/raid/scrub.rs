@@ -146,15 +146,15 @@ fn what_one_member_has_rotten_is_repaired() {
             let (looked, writes, looked_at) = scrubbed(&store, 8, Scrub::Look);
             assert!(!looked.is_sound() && looked.parity_damaged > rows / 2);
             assert_eq!((looked.repaired, looked.parity_repaired, writes), (0, 0, 0));
-            let (report, writes, repaired) = scrubbed(&looked_at, 9, Scrub::Repair);
+            let (report, writes, after) = scrubbed(&looked_at, 9, Scrub::Repair);
             assert!(report.is_sound(), "member {rotten}: {report:?}");
             assert!(report.repaired > 0 && report.parity_repaired > 0);
             assert_eq!(report.repaired + report.parity_repaired, writes);
             repaired += report.repaired;
-            let (again, writes, repaired) = scrubbed(&repaired, 10, Scrub::Repair);
+            let (again, writes, after) = scrubbed(&after, 10, Scrub::Repair);
             assert!(again.is_sound() && again.repaired + again.parity_repaired == 0);
             assert_eq!(writes, 0);
-            assert_whole(&repaired, &expected, "repaired");
+            assert_whole(&after, &expected, "repaired");
         }
         println!("{:?}: {repaired} places", plan.store.home);
         assert!(repaired > 30, "{repaired}");
