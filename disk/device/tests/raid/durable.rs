@@ -213,8 +213,8 @@ enum Repair {
     Recover,
     /// The comparison of all stripes.
     Resync,
-    /// The repairing of the stripes, whose content is known.
-    Repair,
+    /// The repair of stripes whose content is known.
+    Known,
     /// The recovery, and the orderly end.
     Close,
 }
@@ -227,7 +227,7 @@ fn corrected_parity_survives_a_second_cut() {
     for repair in [
         Repair::Recover,
         Repair::Resync,
-        Repair::Repair,
+        Repair::Known,
         Repair::Close,
     ] {
         let mut corrected = 0;
@@ -246,7 +246,7 @@ fn corrected_parity_survives_a_second_cut() {
                         own.recover(DirtyRanges { changed, zeroed }).await.unwrap();
                     }
                     Repair::Resync => drop(own.resync(|_, _| {}).await.unwrap()),
-                    Repair::Repair => {
+                    Repair::Known => {
                         // Nothing is suspect, as in a scrub that finds wrong parity.
                         let none = DirtyRanges {
                             changed: Vec::new(),
