@@ -321,12 +321,13 @@ impl PlannedObject {
 
     /// Checks that `header` is that of this object.
     fn check(&self, bucket: &dyn Bucket, header: &ArchiveHeader) -> Result<(), ArchiveError> {
-        match header.crc() == self.crc && header.store == self.store {
-            true => Ok(()),
-            false => Err(ArchiveError::Unlinked {
+        if header.crc() == self.crc && header.store == self.store {
+            Ok(())
+        } else {
+            Err(ArchiveError::Unlinked {
                 url: bucket.url(),
                 name: self.name.clone(),
-            }),
+            })
         }
     }
 
@@ -395,12 +396,13 @@ fn at_time(catalog: &Catalog, restorable: &[Restorable], last: Option<Lsn>) -> R
         return Err("cannot be restored: nothing that was durable then is kept".into());
     };
     let mut parts = restorable.iter();
-    match parts.any(|part| (part.first..=part.changed).contains(&last)) {
-        true => Ok(before),
-        false => Err(format!(
+    if parts.any(|part| (part.first..=part.changed).contains(&last)) {
+        Ok(before)
+    } else {
+        Err(format!(
             "cannot be restored: it is that of commit {last}, which is missing. The last state before it that can be had is \
              that of commit {before}: take it with --to-lsn {before}"
-        )),
+        ))
     }
 }
 

@@ -270,12 +270,13 @@ impl Aru {
             };
             let parts = (0..bytes).step_by(block as usize);
             let parts = parts.map(|start| data.slice(start..start + block as usize));
-            match in_memory {
-                true => versions.extend(parts.map(Version::Memory)),
-                false => match self.disk.spill(parts.collect()).await {
+            if in_memory {
+                versions.extend(parts.map(Version::Memory));
+            } else {
+                match self.disk.spill(parts.collect()).await {
                     Ok(spilled) => versions.extend(spilled.into_iter().map(Version::Spilled)),
                     Err(error) => return Err(self.drop_versions(versions, error)),
-                },
+                }
             }
             from = to;
         }
@@ -448,9 +449,10 @@ impl Aru {
             Some(known) => known.is_some(),
             None => self.disk.table().volumes.contains_key(name),
         };
-        match taken {
-            true => Err(DiskError::VolumeExists(name.to_string())),
-            false => Ok(()),
+        if taken {
+            Err(DiskError::VolumeExists(name.to_string()))
+        } else {
+            Ok(())
         }
     }
 
@@ -471,9 +473,10 @@ impl Aru {
             Some(known) if known.created => true,
             _ => volume.shared().borrow().life == Life::Live,
         };
-        match there {
-            true => Ok(()),
-            false => Err(DiskError::Deleted),
+        if there {
+            Ok(())
+        } else {
+            Err(DiskError::Deleted)
         }
     }
 
@@ -682,9 +685,10 @@ impl Content {
     pub fn of(disk: &Disk, offset: u64, data: LooseBuf) -> Self {
         let block = u64::from(disk.block_size());
         let whole = offset.is_multiple_of(block) && (data.len() as u64).is_multiple_of(block);
-        match whole {
-            true => Self::Blocks(disk.pool().adopt(data).share()),
-            false => Self::Bytes(data),
+        if whole {
+            Self::Blocks(disk.pool().adopt(data).share())
+        } else {
+            Self::Bytes(data)
         }
     }
 }

@@ -109,11 +109,12 @@ impl Shadow {
     /// # Errors
     /// When they do not fit.
     pub fn check_room(&self, shadows: &Shadows, bytes: u64) -> Result<(), DiskError> {
-        match shadows.used.get().saturating_add(bytes) <= shadows.limit {
-            true => Ok(()),
-            false => Err(DiskError::ShadowsFull {
+        if shadows.used.get().saturating_add(bytes) <= shadows.limit {
+            Ok(())
+        } else {
+            Err(DiskError::ShadowsFull {
                 limit_bytes: shadows.limit,
-            }),
+            })
         }
     }
 
@@ -123,9 +124,10 @@ impl Shadow {
     /// When they do not fit.
     pub fn check_parts(&self, shadows: &Shadows) -> Result<(), DiskError> {
         let limit_bytes = shadows.limit;
-        match shadows.parts.get() + 2 * PART_BYTES <= limit_bytes / 2 {
-            true => Ok(()),
-            false => Err(DiskError::ShadowsFull { limit_bytes }),
+        if shadows.parts.get() + 2 * PART_BYTES <= limit_bytes / 2 {
+            Ok(())
+        } else {
+            Err(DiskError::ShadowsFull { limit_bytes })
         }
     }
 

@@ -89,9 +89,10 @@ impl TreePages<'_> {
     /// Pages that this change must leave free: a change that frees space may need some itself.
     pub fn kept(&self) -> u64 {
         let count = self.count();
-        match self.frees {
-            true => 0,
-            false => KEPT_PAGES.min(count / 8) + count / KEPT_PART,
+        if self.frees {
+            0
+        } else {
+            KEPT_PAGES.min(count / 8) + count / KEPT_PART
         }
     }
 

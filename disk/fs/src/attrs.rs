@@ -218,9 +218,10 @@ impl Meta<'_, '_> {
     fn check_xattrs(&mut self, ino: u64, len: usize) -> Result<(), Stop> {
         let (names, _) = self.xattr_names(ino, 0, XATTRS_MAX)?;
         let bytes: usize = names.iter().map(|name| name.len() + 1).sum();
-        match names.len() < XATTRS_MAX && bytes + len < XATTR_NAMES_MAX {
-            true => Ok(()),
-            false => Err(FsError::TooManyAttributes.into()),
+        if names.len() < XATTRS_MAX && bytes + len < XATTR_NAMES_MAX {
+            Ok(())
+        } else {
+            Err(FsError::TooManyAttributes.into())
         }
     }
 }

@@ -380,10 +380,12 @@ impl Checker<'_> {
             };
             let is_directory = mode & TYPE == DIRECTORY;
             let own = u32::from(*ino == ROOT_INO);
-            let links = match is_directory {
-                true if known.names + own == 0 => 0,
-                true => 2 + known.subdirectories,
-                false => known.names,
+            let links = if !is_directory {
+                known.names
+            } else if known.names + own == 0 {
+                0
+            } else {
+                2 + known.subdirectories
             };
             if links != nlink {
                 self.report.problem(format!(

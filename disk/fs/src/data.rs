@@ -419,9 +419,10 @@ impl Fs {
             .look(|meta| {
                 let inode = meta.file(ino)?;
                 let tail = meta.runs(ino, size / block..first)?;
-                let cut = match inode.size > size || inode.blocks > 0 {
-                    true => meta.last_blocks(ino, first, most + 1)?,
-                    false => None,
+                let cut = if inode.size > size || inode.blocks > 0 {
+                    meta.last_blocks(ino, first, most + 1)?
+                } else {
+                    None
                 };
                 Ok((inode, tail, cut))
             })
@@ -454,9 +455,10 @@ impl Fs {
             }
         }
         let now = self.now();
-        let own = match size < inode.size {
-            true => self.freeing(),
-            false => self.clone(),
+        let own = if size < inode.size {
+            self.freeing()
+        } else {
+            self.clone()
         };
         let (attr, lsn) = own
             .end(unit, move |meta| {
@@ -560,9 +562,10 @@ impl Fs {
         let whole = offset.div_ceil(block)..end / block;
         let list = self.look(|meta| Ok(meta.file(ino)?.list)).await?;
         let mut unit = self.step().await?;
-        let edges = match whole.start <= whole.end {
-            true => [offset..whole.start * block, whole.end * block..end],
-            false => [offset..end, end..end],
+        let edges = if whole.start <= whole.end {
+            [offset..whole.start * block, whole.end * block..end]
+        } else {
+            [offset..end, end..end]
         };
         for edge in edges {
             if edge.is_empty() {
@@ -579,12 +582,11 @@ impl Fs {
         let (mut first, most) = (whole.start, self.unit_blocks_max());
         loop {
             // A unit frees some of the blocks, and the next one goes on behind them.
-            let (freed, stop) = match first < whole.end {
-                true => {
-                    self.look(|meta| meta.blocks_in(ino, first..whole.end, most))
-                        .await?
-                }
-                false => (Vec::new(), whole.end),
+            let (freed, stop) = if first < whole.end {
+                self.look(|meta| meta.blocks_in(ino, first..whole.end, most))
+                    .await?
+            } else {
+                (Vec::new(), whole.end)
             };
             self.free_blocks(&mut unit, (ino, list), &freed).await?;
             let count = freed.len() as u64;

@@ -67,9 +67,10 @@ impl Meta<'_, '_> {
     /// A directory's inode.
     fn directory(&mut self, ino: u64) -> Result<Inode, Stop> {
         let inode = self.inode(ino)?;
-        match is_directory(&inode) {
-            true => Ok(inode),
-            false => Err(FsError::NotDirectory.into()),
+        if is_directory(&inode) {
+            Ok(inode)
+        } else {
+            Err(FsError::NotDirectory.into())
         }
     }
 
@@ -171,9 +172,10 @@ impl Meta<'_, '_> {
     /// The file `ino` has lost a name. Without another one, it becomes an orphan.
     fn drop_name(&mut self, ino: u64, now: Time) -> Result<Dropped, Stop> {
         let mut inode = self.inode(ino)?;
-        inode.nlink = match is_directory(&inode) {
-            true => 0,
-            false => inode.nlink.saturating_sub(1),
+        inode.nlink = if is_directory(&inode) {
+            0
+        } else {
+            inode.nlink.saturating_sub(1)
         };
         inode.ctime = now;
         self.put_inode(ino, &inode)?;
@@ -229,9 +231,10 @@ fn is_directory(inode: &Inode) -> bool {
 /// Checks that `user` may take a name of `inode` away from the directory `parent`.
 fn check_owner(user: Option<u32>, parent: &Inode, inode: &Inode) -> Result<(), FsError> {
     let is_owner = |uid| uid == parent.uid || uid == inode.uid;
-    match parent.mode & STICKY == 0 || user.is_none_or(is_owner) {
-        true => Ok(()),
-        false => Err(FsError::NotOwner),
+    if parent.mode & STICKY == 0 || user.is_none_or(is_owner) {
+        Ok(())
+    } else {
+        Err(FsError::NotOwner)
     }
 }
 
@@ -246,9 +249,10 @@ fn check_name(name: &[u8]) -> Result<(), FsError> {
     if matches!(name, b"." | b"..") {
         return Err(FsError::Exists);
     }
-    match name.contains(&b'/') || name.contains(&0) {
-        true => Err(FsError::Invalid("a name has no slash and no zero byte")),
-        false => Ok(()),
+    if name.contains(&b'/') || name.contains(&0) {
+        Err(FsError::Invalid("a name has no slash and no zero byte"))
+    } else {
+        Ok(())
     }
 }
 
@@ -564,12 +568,11 @@ impl Fs {
                 let kind = item::TARGET;
                 target.extend(meta.get(Key { ino, kind, at })?.unwrap_or_default());
             }
-            match target.len() as u64 == inode.size {
-                true => Ok(target),
-                false => {
-                    let text = format!("the target of inode {ino} is not as long as it says");
-                    Err(FsError::Damaged(text).into())
-                }
+            if target.len() as u64 == inode.size {
+                Ok(target)
+            } else {
+                let text = format!("the target of inode {ino} is not as long as it says");
+                Err(FsError::Damaged(text).into())
             }
         })
         .await

@@ -234,12 +234,10 @@ impl Fs {
             if inode.blocks > most || !has_few_parts {
                 let used = self.take(ino);
                 let alone = used.alone().await;
-                match has_few_parts {
-                    true if self.cut_blocks(ino, 0, most).await? => {
-                        return Err(damaged("a file has fewer blocks than it counts"));
-                    }
-                    true => {}
-                    false => self.remove_parts(ino).await?,
+                if !has_few_parts {
+                    self.remove_parts(ino).await?;
+                } else if self.cut_blocks(ino, 0, most).await? {
+                    return Err(damaged("a file has fewer blocks than it counts"));
                 }
                 drop((alone, used));
                 continue;
@@ -262,9 +260,10 @@ impl Fs {
                     let now = meta.inode(ino)?;
                     let is_same =
                         (now.nlink, now.list, now.blocks) == (0, inode.list, inode.blocks);
-                    match is_same && !fs.is_in_use(ino) {
-                        true => meta.free(ino, now.blocks),
-                        false => Err(Stop::Again),
+                    if is_same && !fs.is_in_use(ino) {
+                        meta.free(ino, now.blocks)
+                    } else {
+                        Err(Stop::Again)
                     }
                 })
                 .await?;

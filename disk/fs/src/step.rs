@@ -106,9 +106,10 @@ impl Attempts {
             };
         }
         self.count += 1;
-        match self.count < ATTEMPTS {
-            true => Ok(()),
-            false => Err(damaged("an item is another one each time it is looked up")),
+        if self.count < ATTEMPTS {
+            Ok(())
+        } else {
+            Err(damaged("an item is another one each time it is looked up"))
         }
     }
 }

@@ -40,9 +40,10 @@ impl Space {
     }
 
     fn full(&mut self, blocks: bool) -> (&mut Bits, &mut u64) {
-        match blocks {
-            true => (&mut self.full_of_blocks, &mut self.block_zone),
-            false => (&mut self.full_of_lists, &mut self.list_zone),
+        if blocks {
+            (&mut self.full_of_blocks, &mut self.block_zone)
+        } else {
+            (&mut self.full_of_lists, &mut self.list_zone)
         }
     }
 }
@@ -102,9 +103,10 @@ impl Disk {
                 }
             }
             // Others may have enlarged the area since the search began.
-            let grown = match self.area_blocks() > have {
-                true => Ok(()),
-                false => self.grow_area().await,
+            let grown = if self.area_blocks() > have {
+                Ok(())
+            } else {
+                self.grow_area().await
             };
             match grown {
                 Ok(()) => {
@@ -129,18 +131,22 @@ impl Disk {
     /// Takes a free identifier of a zone. The search starts at record `slot` and wraps around.
     async fn take_in(&self, blocks: bool, zone: u64, slot: u64) -> Result<Option<Id>, DiskError> {
         let zones = self.list_state().zones;
-        let page = match blocks {
-            true => zones.block_page(zone),
-            false => zones.list_page(zone),
+        let page = if blocks {
+            zones.block_page(zone)
+        } else {
+            zones.list_page(zone)
         };
         if page >= self.area_blocks() {
             return Ok(None);
         }
         let page = self.list_page(page).await?;
         let mut space = self.list_state().space.borrow_mut();
-        let id_of = |slot| match blocks {
-            true => Id::Block(zones.block(zone, slot)),
-            false => Id::List(zones.list(zone, slot)),
+        let id_of = |slot| {
+            if blocks {
+                Id::Block(zones.block(zone, slot))
+            } else {
+                Id::List(zones.list(zone, slot))
+            }
         };
         let area_blocks = self.area_blocks();
         let there = |id: &Id| match id {

@@ -52,9 +52,10 @@ fn repairing_without_an_array_reads_no_more_than_a_check() {
     let reads = |repairs: bool| {
         let (home, before) = (store.home.clone(), store.world.ios());
         let report = store.rt.block_on(async move {
-            match repairs {
-                true => home.scrub_group(1).await.unwrap(),
-                false => home.check_group(1).await.unwrap(),
+            if repairs {
+                home.scrub_group(1).await.unwrap()
+            } else {
+                home.check_group(1).await.unwrap()
             }
         });
         assert!(matches!(report.slots[0], SlotReport::Damaged(_)) && report.allocated > 100);
