@@ -2,9 +2,11 @@
 
 use crate::acl;
 use crate::error::FsError;
-use crate::fs::{DIRECTORY, REGULAR, SYMLINK, TYPE, has_root};
-use crate::meta::{Meta, Naming, Number, Stop, damage_of, extent, first_key, hash, twice};
+use crate::fs::has_root;
+use crate::meta::{Meta, Naming, damage_of, extent, first_key, hash, twice};
+use crate::refusal::Stop;
 use crate::tree::Key;
+use crate::types::{DIRECTORY, Number, REGULAR, SYMLINK, TYPE};
 use std::collections::BTreeMap;
 use tonearm_disk::{BlockId, Disk, ErrorKind, ListId};
 use tonearm_format::{DirEntry, Inode, ROOT_INO, TARGET_CHUNK, Xattr, decode_orphan, item};

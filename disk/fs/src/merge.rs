@@ -1,7 +1,7 @@
 //! What becomes of an item that a unit has changed, if others may have changed it since.
 
-use crate::fs::{DIRECTORY, TYPE};
 use crate::overlay::Change;
+use crate::types::{DIRECTORY, TYPE};
 use tonearm_format::{Inode, Key, item};
 
 /// The item that a unit leaves where `there` is committed by now; the outer `None` is a conflict.

@@ -1,11 +1,13 @@
 //! Names: directories and what is in them.
 
-use crate::error::FsError;
-use crate::fs::{Attr, DIRECTORY, Fs, SET_GID, STICKY, SYMLINK, TYPE};
-use crate::meta::{Meta, Number, Stop, damage_of, damaged, entry_key, inode_key, orphan_key};
+use crate::error::{FsError, damaged};
+use crate::fs::Fs;
+use crate::meta::{Meta, damage_of, entry_key, inode_key, orphan_key};
 use crate::orphans::Freed;
+use crate::refusal::Stop;
 use crate::step::{Attempts, Step};
 use crate::tree::Key;
+use crate::types::{Attr, DIRECTORY, Number, SET_GID, STICKY, SYMLINK, TYPE};
 use tonearm_format::{
     DirEntry, ENTRY_NAME_MAX, INO_MAX, Inode, LINKS_MAX, TARGET_CHUNK, TARGET_MAX, Time, item,
 };
@@ -471,7 +473,7 @@ impl Fs {
                 self.dropped(dropped);
                 return Ok(());
             }
-            attempts.again(self)?;
+            attempts.again(self.disk())?;
         }
     }
 
@@ -530,7 +532,7 @@ impl Fs {
                 }
                 return Ok(());
             }
-            attempts.again(self)?;
+            attempts.again(self.disk())?;
         }
     }
 

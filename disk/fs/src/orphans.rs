@@ -1,9 +1,11 @@
 //! Files without a name: their deletion, in one unit or in several.
 
-use crate::error::FsError;
-use crate::fs::{DIRECTORY, Fs, TYPE, Way};
-use crate::meta::{Meta, Number, Stop, damaged, orphan_key, twice};
+use crate::error::{FsError, LeftOrphan, damaged};
+use crate::fs::Fs;
+use crate::meta::{Meta, orphan_key, twice};
+use crate::refusal::Stop;
 use crate::step::{Attempts, Step};
+use crate::types::{DIRECTORY, Deletion, Number, TYPE, Way};
 use crate::unit::UNIT_FREES_MAX;
 use std::ops::{Range, RangeInclusive};
 use tonearm_base::Nanos;
@@ -21,16 +23,6 @@ const OP_BYTES: u64 = 256;
 const MEMORY_SHARE: u64 = 4;
 /// How long an opening waits for the deletion of a file while there is no space below the store.
 const FULL_PATIENCE: Nanos = Nanos::from_millis(500);
-
-/// How the blocks of a deleted file are freed (ARU 5.3, Figure 5). Both ways free all of them in the unit of the deletion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Deletion {
-    /// With the list of the file, by one operation.
-    #[default]
-    List,
-    /// One by one, in the order of the file. Then the empty list is deleted.
-    Blocks,
-}
 
 impl Fs {
     /// Most blocks that one unit takes or frees.
@@ -132,15 +124,6 @@ impl Meta<'_, '_> {
     fn has_few_parts(&mut self, ino: u64) -> Result<bool, Stop> {
         Ok(self.keys(ino, PARTS, PARTS_MAX + 1)?.len() as u64 <= PARTS_MAX)
     }
-}
-
-/// A file without a name that an opening could not delete. The next one tries again.
-#[derive(Clone, Debug)]
-pub struct LeftOrphan {
-    /// Its number; `None` when those that there are could not be found.
-    pub ino: Option<u64>,
-    /// Why.
-    pub why: FsError,
 }
 
 impl Fs {
@@ -270,7 +253,7 @@ impl Fs {
             if freed.is_some() {
                 return Ok(());
             }
-            attempts.again(self)?;
+            attempts.again(self.disk())?;
         }
     }
 

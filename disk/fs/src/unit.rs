@@ -19,12 +19,14 @@
 //! 4. Open units hold at most a part of the memory for units, so that other operations have the rest.
 
 use crate::error::FsError;
-use crate::fs::{Fs, Use, Way};
+use crate::fs::{Fs, Use};
 use crate::merge::merge;
-use crate::meta::{Meta, Number, Stop, entry_key, inode_key, places};
+use crate::meta::{Meta, entry_key, inode_key, places};
 use crate::overlay::Overlay;
+use crate::refusal::Stop;
 use crate::step::Step;
 use crate::tree::Key;
+use crate::types::{Number, Way};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
