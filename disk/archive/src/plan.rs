@@ -147,23 +147,7 @@ impl Plan {
         };
         let base = catalog.links[&part.base];
         let ranges = catalog.ranges_of(&base).unwrap_or_default();
-        if let Some(range) = inexact_at(&ranges, lsn) {
-            let why = match range.kind {
-                ArchiveKind::Merged => format!(
-                    "of commits {} to {} only the last state is kept",
-                    range.first, range.last
-                ),
-                _ => format!(
-                    "when commit {} was archived, later ones had changed its blocks",
-                    range.inexact_from
-                ),
-            };
-            return Err(refuse(format!(
-                "commit {lsn} cannot be restored: {why}; restore commit {} or {}",
-                exact_before(&ranges, lsn),
-                exact_after(&ranges, lsn)
-            )));
-        }
+        check_exact(&ranges, lsn).map_err(refuse)?;
         let used: Vec<_> = ranges
             .into_iter()
             .filter(|range| range.first <= lsn.0)
@@ -385,6 +369,31 @@ fn latest(catalog: &Catalog, restorable: &[Restorable]) -> Result<Lsn, String> {
         "the latest state cannot be restored: {lost}, and {fault}. The last state that can be had is that of commit {}: take it \
          with --to-lsn {0}",
         part.last
+    ))
+}
+
+/// Checks that `ranges` give the state of `lsn`.
+///
+/// # Errors
+/// Why they do not, and which states they give near it.
+fn check_exact(ranges: &[&ArchiveHeader], lsn: Lsn) -> Result<(), String> {
+    let Some(range) = inexact_at(ranges, lsn) else {
+        return Ok(());
+    };
+    let why = match range.kind {
+        ArchiveKind::Merged => format!(
+            "of commits {} to {} only the last state is kept",
+            range.first, range.last
+        ),
+        _ => format!(
+            "when commit {} was archived, later ones had changed its blocks",
+            range.inexact_from
+        ),
+    };
+    Err(format!(
+        "commit {lsn} cannot be restored: {why}; restore commit {} or {}",
+        exact_before(ranges, lsn),
+        exact_after(ranges, lsn)
     ))
 }
 
