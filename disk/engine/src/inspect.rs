@@ -12,6 +12,7 @@ use crate::superblocks::MemberDevice;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool};
+use tonearm_device::stack::Storage;
 use tonearm_format::{
     EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry, VolumeKind, volume_faults,
 };
@@ -98,7 +99,7 @@ impl Inspection {
             superblock,
             devices,
             ..
-        } = assemble(pool, members).await?;
+        } = assemble(pool, members, Storage::default()).await?;
         let how = HomeOptions {
             map_cache_bytes: TABLE_CACHE_BYTES,
             separation_interval: OpenOptions::default().separation_interval,
@@ -278,7 +279,7 @@ pub async fn rebuild_map(
         superblock,
         devices,
         ..
-    } = assemble(pool, members).await?;
+    } = assemble(pool, members, Storage::default()).await?;
     let cache = map_cache_bytes;
     Ok(layouts::rebuild_map(rt, pool, &superblock, &devices, cache, progress).await?)
 }

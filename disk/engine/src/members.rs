@@ -4,7 +4,8 @@ use crate::error::{EngineError, UnreadableSlot};
 use crate::superblocks::{self, MemberDevice};
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::{Device, FlushFence};
+use tonearm_device::Device;
+use tonearm_device::stack::{self, Storage};
 use tonearm_format::{HEADER_AREA_BYTES, Superblock};
 
 /// The members of a store that belong together.
@@ -21,9 +22,10 @@ pub(crate) struct Assembled {
 pub(crate) async fn assemble(
     pool: &BufPool,
     members: Vec<MemberDevice>,
+    storage: Storage,
 ) -> Result<Assembled, EngineError> {
     let primary = members.first().map(|member| member.path.clone());
-    let assembled = assemble_any(pool, members).await?;
+    let assembled = assemble_any(pool, members, storage).await?;
     match primary.filter(|_| assembled.superblock.incomplete) {
         Some(member) => Err(EngineError::Incomplete { member }),
         None => Ok(assembled),
@@ -34,6 +36,7 @@ pub(crate) async fn assemble(
 pub(crate) async fn assemble_any(
     pool: &BufPool,
     members: Vec<MemberDevice>,
+    storage: Storage,
 ) -> Result<Assembled, EngineError> {
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for member in members {
@@ -105,9 +108,8 @@ pub(crate) async fn assemble_any(
     }
     // The log member's superblock counts. A data member that is ahead has seen an update that never reached
     // the log member: the next update takes the same number and replaces it.
-    let fenced = |device| Rc::new(FlushFence::new(device)) as Rc<dyn Device>;
     let devices = members.into_iter();
-    let devices = devices.map(|(member, _)| fenced(member.device));
+    let devices = devices.map(|(member, _)| stack::build(member.device, storage));
     Ok(Assembled {
         superblock: log,
         devices: devices.collect(),

@@ -8,7 +8,6 @@ use crate::images::Images;
 use crate::log_drives::LogDrives;
 use crate::members::{Assembled, assemble, assemble_any};
 use crate::options::OpenOptions;
-use crate::ordered::Ordered;
 use crate::pinned::Pinned;
 use crate::recovery::{Progress, Recovery, RecoveryReport};
 use crate::redundancy::Footprint;
@@ -18,7 +17,7 @@ use crate::write_back::WriteBack;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn};
-use tonearm_device::Device;
+use tonearm_device::stack::Storage;
 use tonearm_format::State as StoreState;
 use tonearm_layout::layouts::{self, HomeOptions};
 use tonearm_rt::{Boxed, Notify, Rt, Semaphore};
@@ -55,18 +54,18 @@ async fn open(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Engine, EngineError> {
     let started = rt.now();
+    let storage = Storage {
+        ordered: options.write_cache == WriteCache::Ordered,
+    };
     let Assembled {
         mut superblock,
-        mut devices,
+        devices,
         unreadable,
-    } = match options.incomplete {
-        false => assemble(pool, members).await?,
-        true => assemble_any(pool, members).await?,
+    } = if options.incomplete {
+        assemble_any(pool, members, storage).await?
+    } else {
+        assemble(pool, members, storage).await?
     };
-    if options.write_cache == WriteCache::Ordered {
-        let ordered = |device| Rc::new(Ordered(device)) as Rc<dyn Device>;
-        devices = devices.into_iter().map(ordered).collect();
-    }
     if options.grow_blocks > 0 {
         let (larger, index, needed) = layouts::grown(&superblock, options.grow_blocks)?;
         let found = devices[index].size_bytes();

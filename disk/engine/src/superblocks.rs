@@ -26,6 +26,14 @@ pub struct MemberDevice {
     pub path: String,
 }
 
+impl MemberDevice {
+    /// A member whose path is the name of its device.
+    pub fn new(device: Rc<dyn Device>) -> Self {
+        let path = device.name().to_string();
+        Self { device, path }
+    }
+}
+
 /// The contents of the superblock slots of one member.
 pub struct MemberSuperblock {
     /// The newest valid copy.

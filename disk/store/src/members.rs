@@ -11,14 +11,14 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::{Device, DeviceIo, RawDevice};
+use tonearm_device::{Device, DeviceIo, RawDevice, stack};
 use tonearm_disk::{Disk, MemberDevice, OpenOptions, Progress};
 use tonearm_engine::{
     ArrayAccess, Candidate, EngineError, MemberSuperblock, StoreArray, load_descriptor,
     load_superblock, open_array,
 };
 use tonearm_format::{ArrayDescriptor, Uuid};
-use tonearm_rt::{Data, DeviceId, IoError, Op, Rt};
+use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_uring::{Lock, MemberError, MemberOptions, open_member};
 
 /// Where the members of a store are.
@@ -407,24 +407,23 @@ pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDe
         member.logical_block_size,
         &path,
     );
-    MemberDevice {
-        device: Rc::new(OpenMember {
-            load: executor.loads.add(&executor.rt, id, &path),
-            device: Rc::new(device),
-            direct: member.direct,
-            rt: executor.rt.clone(),
-            id,
-        }),
-        path,
-    }
+    let device: Rc<dyn Device> = Rc::new(device);
+    MemberDevice::new(Rc::new(OpenMember {
+        load: executor.loads.add(&executor.rt, id, &path),
+        device: if member.direct {
+            device
+        } else {
+            stack::through_cache(device)
+        },
+        rt: executor.rt.clone(),
+        id,
+    }))
 }
 
 /// A member with the file that it holds open and locked.
 struct OpenMember {
-    device: Rc<RawDevice>,
+    device: Rc<dyn Device>,
     load: Rc<Load>,
-    /// I/O bypasses the page cache.
-    direct: bool,
     rt: Rt,
     id: DeviceId,
 }
@@ -443,23 +442,7 @@ impl Device for OpenMember {
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
-        if self.direct || op != Op::WriteDurable {
-            return self.load.measured(self.device.io(op, offset, len, data));
-        }
-        // A lack of space for the write itself passes. When the page cache cannot be written for lack of space, pages of other
-        // writes may be gone, and only this operation reports it.
-        let (device, write) = (
-            self.device.clone(),
-            self.device.io(Op::Write, offset, len, data),
-        );
-        self.load.measured(Box::pin(async move {
-            let (written, data) = write.await;
-            if written.is_err() {
-                return (written, data);
-            }
-            let (flushed, _) = device.io(Op::Flush, 0, 0, Data::None).await;
-            (flushed.and(written).map_err(|_| IoError::EIO), data)
-        }))
+        self.load.measured(self.device.io(op, offset, len, data))
     }
 
     fn release(&self) {

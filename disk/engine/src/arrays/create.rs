@@ -182,10 +182,7 @@ pub async fn create_array(
         }
         progress(done, all);
     }
-    let named = |member: &NewMember| MemberDevice {
-        path: member.device.name().to_string(),
-        device: member.device.clone(),
-    };
+    let named = |member: &NewMember| MemberDevice::new(member.device.clone());
     let first = named(&primary);
     let devices: Vec<MemberDevice> = members.iter().map(named).collect();
     let keeper = Keeper::new(
