@@ -124,6 +124,15 @@ pub(crate) struct Place {
     pub dest: u64,
 }
 
+/// A read of one place that failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failed {
+    pub member: usize,
+    /// First byte on the member.
+    pub offset: u64,
+    pub error: IoError,
+}
+
 pub(crate) struct FailedRead {
     pub places: Vec<Place>,
     pub error: IoError,

@@ -2,7 +2,7 @@
 
 use super::array::{Array, Raid5};
 use super::geometry::Part;
-use super::io::{Place, copy_to, read_places};
+use super::io::{Failed, Place, copy_to, read_places};
 use super::state::{ARRAY_LOST, RaidError, is_of_medium, is_refusal};
 use super::xor::xor_into;
 use crate::device::{Device, DeviceIo};
@@ -102,15 +102,6 @@ pub(super) enum Unreadable {
     Fails,
     /// It gives the unreadable sectors up, which are lost in any case ([`Array::give_up`]).
     GivenUp,
-}
-
-/// A read that failed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Failed {
-    pub member: usize,
-    /// First byte on the member.
-    pub offset: u64,
-    pub error: IoError,
 }
 
 impl Array {
