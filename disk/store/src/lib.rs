@@ -30,7 +30,7 @@ pub use create::{
 };
 pub use error::StoreError;
 pub use executor::Executor;
-pub use files::{FileSystem, Sessions, files_socket, open_files, remote};
+pub use files::{FileSystem, Sessions, files_socket, open_files, remote, store_of};
 pub use loads::{Loads, MemberLoad};
 pub use members::{Access, Members, Opened, device_of, holder, open_disk, open_members};
 pub use monitor::{ExecutorGuard, Monitor, RemoteWaker};
