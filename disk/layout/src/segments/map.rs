@@ -234,8 +234,8 @@ impl Segments {
         let is_overwritten = old.place == new.place;
         if was_overwritten != is_overwritten {
             self.media.count(|stats| match is_overwritten {
-                true => stats.cooled_blocks += 1,
-                false => stats.heated_blocks += 1,
+                true => stats.segments.cooled_blocks += 1,
+                false => stats.segments.heated_blocks += 1,
             });
         }
     }

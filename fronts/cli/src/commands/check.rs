@@ -328,8 +328,10 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
         for (done, group) in groups.iter().enumerate() {
             let failed = || format!("cannot repair group {group}");
             // What the array can compute is right. The other repairs write what is left of the group.
-            let repaired = engine.home().scrub_group(*group).await;
-            repair.from_parity += repaired.with_context(failed)?.repaired;
+            if let Some(parity) = engine.home().parity() {
+                let repaired = parity.scrub_group(*group).await;
+                repair.from_parity += repaired.with_context(failed)?.repaired;
+            }
             let result = engine
                 .home()
                 .repair_group(*group, RepairOptions::default())
