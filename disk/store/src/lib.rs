@@ -40,7 +40,8 @@ pub use store::{Context, Store, StoreOptions};
 pub use tonearm_archive::{ArchiverOptions, Bucket};
 pub use tonearm_base::{Lsn, Nanos};
 pub use tonearm_disk::{BlockId, EventClass, ListId, Marks, StoreEvent};
-pub use tonearm_engine::{ArchiveInfo, ArchiveState};
+pub use tonearm_engine::{ArchiveInfo, ArchiveState, HeadParams, HomeParams, LogDrive, Placement};
+pub use tonearm_format::ArrayLevel;
 pub use tonearm_uring::forks;
 
 /// The examples of `docs/library.md` are tests.
