@@ -677,9 +677,10 @@ impl Throttle {
             self.turn
                 .set(turn + cost.min(u128::from(DELAY_MAX.0)) as u64);
         }
-        match wait.0 < DELAY_MIN.0 {
-            true => Nanos(0),
-            false => Nanos(wait.0.min(DELAY_MAX.0)),
+        if wait.0 < DELAY_MIN.0 {
+            Nanos(0)
+        } else {
+            Nanos(wait.0.min(DELAY_MAX.0))
         }
     }
 }

@@ -205,9 +205,12 @@ impl Reads {
         for (places, io) in self.under_way {
             let (result, read) = io.await;
             let bytes = bytes_of(&places) as usize;
-            let whole = result.and_then(|got| match got == bytes {
-                true => Ok(()),
-                false => Err(IoError::EIO),
+            let whole = result.and_then(|got| {
+                if got == bytes {
+                    Ok(())
+                } else {
+                    Err(IoError::EIO)
+                }
             });
             match whole {
                 Ok(()) if !self.through => {

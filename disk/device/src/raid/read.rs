@@ -24,9 +24,10 @@ impl Raid5 {
         for part in self.stripes.parts(offset..offset + len) {
             let place = self.place(&part, dest);
             dest += place.len;
-            match self.alive(place.member, part.row) {
-                true => straight.push(place),
-                false => computed.push(place),
+            if self.alive(place.member, part.row) {
+                straight.push(place)
+            } else {
+                computed.push(place)
             }
         }
         let reads = read_places(
@@ -86,9 +87,10 @@ impl Raid5 {
 fn half(range: &Range<u64>, least: u64) -> u64 {
     let middle = (range.start + range.end) / 2;
     let below = middle / least * least;
-    match below > range.start {
-        true => below,
-        false => below + least,
+    if below > range.start {
+        below
+    } else {
+        below + least
     }
 }
 

@@ -34,13 +34,14 @@ async fn restore(
         }
         let place = offset + at as u64;
         let write = || device.write(place, Data::Slices(vec![bytes.slice(at..end)]));
-        match zeroes {
-            false => write().await?,
-            true => match device.punch(place, (end - at) as u64).await {
+        if zeroes {
+            match device.punch(place, (end - at) as u64).await {
                 // Not every device can.
                 Err(error) if is_refusal(error) => write().await?,
                 punched => punched?,
-            },
+            }
+        } else {
+            write().await?
         }
         at = end;
     }
@@ -148,9 +149,10 @@ impl Raid5 {
         let Some(Missing { member, .. }) = self.state().missing else {
             return Ok(());
         };
-        let unreadable = match rate.skips_unreadable() {
-            true => Unreadable::GivenUp,
-            false => Unreadable::Fails,
+        let unreadable = if rate.skips_unreadable() {
+            Unreadable::GivenUp
+        } else {
+            Unreadable::Fails
         };
         let given_up = self.stats().given_up;
         self.forget_given_up();

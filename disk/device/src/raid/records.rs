@@ -296,12 +296,11 @@ impl Records {
                 }
                 any(Use::Written)
             };
-            match flush {
-                true => {
-                    array.flush_members().await;
-                    array.check_lost()?;
-                }
-                false => changed.await,
+            if flush {
+                array.flush_members().await;
+                array.check_lost()?;
+            } else {
+                changed.await
             }
         }
     }

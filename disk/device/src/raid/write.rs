@@ -257,12 +257,11 @@ impl Raid5 {
     /// Notes that stripes were written as a whole, or that a refused write changed them in part.
     pub(super) fn note_rows(&self, rows: &Range<u64>, whole: bool) {
         let mut health = self.health.borrow_mut();
-        match whole {
-            true => {
-                health.suspect.remove(rows.clone());
-                health.torn.remove(rows.clone());
-            }
-            false => health.torn.insert(rows.clone()),
+        if whole {
+            health.suspect.remove(rows.clone());
+            health.torn.remove(rows.clone());
+        } else {
+            health.torn.insert(rows.clone())
         }
     }
 
@@ -271,9 +270,10 @@ impl Raid5 {
         for member in 0..self.stripes.members {
             // A replacement has only the rows below the rebuild's watermark.
             let alive = rows.clone().take_while(|row| self.alive(member, *row));
-            let count = match self.alive(member, rows.end - 1) {
-                true => rows.end - rows.start,
-                false => alive.count() as u64,
+            let count = if self.alive(member, rows.end - 1) {
+                rows.end - rows.start
+            } else {
+                alive.count() as u64
             };
             if let (true, Some(device)) = (count > 0, self.member(member)) {
                 let unit = self.stripes.unit;
@@ -404,9 +404,10 @@ impl Array {
         let mut refused = None;
         for (member, io) in under_way {
             let Err(error) = io.await.0 else { continue };
-            match is_refusal(error) && (can_repair || self.absent(row).is_none()) {
-                true => refused = Some(error),
-                false => self.mark_failed(member, error),
+            if is_refusal(error) && (can_repair || self.absent(row).is_none()) {
+                refused = Some(error)
+            } else {
+                self.mark_failed(member, error)
             }
         }
         if let Some(error) = refused {

@@ -202,20 +202,22 @@ fn report_made(arguments: &Create, create: &tonearm_store::Create) -> anyhow::Re
         head: head_text(superblock),
         members: members.collect(),
         redundancy: superblock.array.map(ArrayLevel::name),
-        volumes: match arguments.no_volume {
-            true => Vec::new(),
-            false => vec![Volume {
+        volumes: if arguments.no_volume {
+            Vec::new()
+        } else {
+            vec![Volume {
                 name: "main",
                 size_bytes: arguments.size,
-            }],
+            }]
         },
     };
     if arguments.json {
         return report::json(&report);
     }
-    let volume = match arguments.no_volume {
-        true => "none yet",
-        false => "main, with all the space: none is left for files",
+    let volume = if arguments.no_volume {
+        "none yet"
+    } else {
+        "main, with all the space: none is left for files"
     };
     let mut rows = vec![
         ("store", report.store.clone()),

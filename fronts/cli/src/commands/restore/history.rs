@@ -147,8 +147,9 @@ pub(super) fn tell_faults(faults: &[String], in_json: bool) -> ExitCode {
     for fault in faults.iter().filter(|_| !in_json) {
         report::note(fault);
     }
-    match faults.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(DAMAGED),
+    if faults.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(DAMAGED)
     }
 }
