@@ -320,7 +320,7 @@ impl Segments {
         state.since_checkpoint += blocks * u64::from(block_size);
         drop(state);
         self.media
-            .count(|stats| stats.summary_blocks += 2 * summary_len);
+            .count(|stats| stats.segments.summary_blocks += 2 * summary_len);
         let (member, offset) = self.media.locate(end.place);
         let home = self.clone();
         Ok(async move {

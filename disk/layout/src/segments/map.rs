@@ -235,9 +235,9 @@ impl Segments {
         if was_overwritten != is_overwritten {
             self.media.count(|stats| {
                 if is_overwritten {
-                    stats.cooled_blocks += 1;
+                    stats.segments.cooled_blocks += 1;
                 } else {
-                    stats.heated_blocks += 1;
+                    stats.segments.heated_blocks += 1;
                 }
             });
         }

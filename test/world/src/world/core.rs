@@ -232,9 +232,10 @@ impl World {
                 serial: flight.serial,
                 slot,
             };
-            let told = match disk.faults.is_idle() {
-                true => Some(done.at),
-                false => disk.faults.told_at(flight.submitted, done.at),
+            let told = if disk.faults.is_idle() {
+                Some(done.at)
+            } else {
+                disk.faults.told_at(flight.submitted, done.at)
             };
             if let Some(at) = told {
                 self.late.push(Reverse((at, end)));
