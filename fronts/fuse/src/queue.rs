@@ -4,8 +4,8 @@
 //! that it sleeps before it looks into the queue for the last time.
 
 use crate::members::Members;
-use crate::message::{Request, STOPPED};
-use crate::notices::Notice;
+use crate::message::{Answer, Request, STOPPED};
+use crate::notices::{Notice, Then};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -92,6 +92,15 @@ impl Requests {
         match sent {
             Ok(()) => self.bell.wake(),
             Err(request) => request.reply.send(Err(STOPPED)),
+        }
+    }
+
+    /// Does what follows a notice that the kernel has taken.
+    pub(crate) fn follow(&self, then: Option<Then>) {
+        match then {
+            Some(Then::Ask(request)) => self.send(*request),
+            Some(Then::Answer(reply, result)) => reply.send(result.map(|()| Answer::Done)),
+            None => {}
         }
     }
 }

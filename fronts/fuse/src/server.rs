@@ -168,7 +168,7 @@ impl FuseServer {
                 // The end of a unit is what makes its changes durable.
                 let is_durable = is_change && matches!(context.place, Place::Committed);
                 let performed = async {
-                    let answer = perform(&context, request.operation, &mut reply).await?;
+                    let answer = perform(&context, request.operation, &mut *reply).await?;
                     if is_durable {
                         fs.sync(None).await?;
                     }
@@ -179,9 +179,12 @@ impl FuseServer {
             Err(error) => Err(error),
         };
         let bytes = result.as_ref().ok().map(Answer::bytes);
-        reply.send(result.map_err(|error| match is_outdated_by(&error) {
-            true => Errno::STALE,
-            false => errno(&error),
+        reply.send(result.map_err(|error| {
+            if is_outdated_by(&error) {
+                Errno::STALE
+            } else {
+                errno(&error)
+            }
         }));
         bytes
     }
@@ -208,12 +211,11 @@ impl FuseServer {
         }
         let result = match units.take_begun(request.handle) {
             Ok((number, unit)) => {
-                let result = match commits {
-                    true => self.0.rt.engine(self.commit(&unit)).await,
-                    false => {
-                        unit.abort();
-                        Ok(())
-                    }
+                let result = if commits {
+                    self.0.rt.engine(self.commit(&unit)).await
+                } else {
+                    unit.abort();
+                    Ok(())
                 };
                 // Its files can be used outside of the unit.
                 units.release_handles(number);
@@ -225,7 +227,7 @@ impl FuseServer {
         };
         let bytes = result.as_ref().ok().map(|()| 0);
         let result = result.map_err(|error| errno(&error));
-        let then = Some(Then::Answer(Box::new(request.reply), result));
+        let then = Some(Then::Answer(request.reply, result));
         let (files, names) = (files.unwrap_or_default(), Vec::new());
         let _ = notices.send(Notice { files, names, then });
         Some(bytes)

@@ -1,6 +1,6 @@
 //! All that programs and the kernel ask of a mount, on a file system of hostile origin. Whatever fails is an error.
 
-use super::{By, Changes, Mount, Operation, Way, When};
+use super::{By, Changes, Create, Make, Mount, Operation, Read, Way, When, Write};
 use tonearm_fs::{ACL_ACCESS, Allocate, Fs, ROOT_INO, Rename, Seek, SetXattr, Time};
 use tonearm_rt::Rt;
 
@@ -35,9 +35,10 @@ pub async fn use_all(rt: &Rt, fs: &Fs) {
     let _ = ask(on_unit, dir).await;
     for member in [false, true] {
         let begin = Operation::BeginUnit { processes: None };
-        let unit = match member {
-            true => ask(on_unit, begin).await.ok().map(|said| said.number),
-            false => None,
+        let unit = if member {
+            ask(on_unit, begin).await.ok().map(|said| said.number)
+        } else {
+            None
         };
         for (number, (name, ino)) in files.iter().enumerate() {
             let handle = FIRST + number as u64;
@@ -114,20 +115,24 @@ async fn use_file(mount: &Mount, handle: u64, unit: Option<u64>, name: &Name, in
     let _ = mount.ask(opened, Operation::Open { ino, direct }).await;
     let found = mount.ask(by, Operation::Attr { ino }).await;
     let size = found.map_or(0, |said| said.file.map_or(0, |(_, inode)| inode.size));
-    let write = |offset, way| Operation::Write {
-        ino,
-        offset,
-        data: vec![9; 200],
-        kill_suid: true,
-        durable: offset == 0,
-        append: offset > 0,
-        way,
+    let write = |offset, way| {
+        Operation::Write(Write {
+            ino,
+            offset,
+            data: vec![9; 200],
+            kill_suid: true,
+            durable: offset == 0,
+            append: offset > 0,
+            way,
+        })
     };
-    let read = |offset, len, cached| Operation::Read {
-        ino,
-        offset,
-        len,
-        cached,
+    let read = |offset, len, cached| {
+        Operation::Read(Read {
+            ino,
+            offset,
+            len,
+            cached,
+        })
     };
     let allocate = |how| Operation::Allocate {
         ino,
@@ -239,12 +244,14 @@ async fn use_names(mount: &Mount, member: Option<u64>, dir: u64) {
         member,
         ..By::default()
     };
-    let make = |name: &[u8], mode| Operation::Make {
-        dir,
-        name: name.to_vec(),
-        mode,
-        umask: 0o22,
-        rdev: 0,
+    let make = |name: &[u8], mode| {
+        Operation::Make(Make {
+            dir,
+            name: name.to_vec(),
+            mode,
+            umask: 0o22,
+            rdev: 0,
+        })
     };
     let rename = |from: (u64, &[u8]), to: (u64, &[u8]), how| {
         let owned = |(dir, name): (u64, &[u8])| (dir, name.to_vec());
@@ -277,14 +284,14 @@ async fn use_names(mount: &Mount, member: Option<u64>, dir: u64) {
     for operation in names {
         let _ = mount.ask(by, operation).await;
     }
-    let create = Operation::Create {
+    let create = Operation::Create(Create {
         dir,
         name: b"created".to_vec(),
         mode: 0o100_600,
         umask: 0,
         exclusive: false,
         direct: false,
-    };
+    });
     let opened = By { handle: 2, ..by };
     if let Ok(said) = mount.ask(opened, create).await {
         let ino = said.ino();
