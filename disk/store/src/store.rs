@@ -3,7 +3,7 @@
 use crate::archive::{ArchiveThread, end_archive};
 use crate::error::StoreError;
 use crate::executor::Executor;
-use crate::files::{FileSystem, LocalFiles, Sessions};
+use crate::files::{FileSystem, Sessions};
 use crate::leader::{Engine, Leader, Platform};
 use crate::members::{Members, open_disk};
 use crate::units::Units;
@@ -284,14 +284,6 @@ impl Store {
     pub(crate) fn archive_thread(&self) -> MutexGuard<'_, Option<ArchiveThread>> {
         let archive = self.0.archive.lock();
         archive.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Begins a session with the files of the store.
-    ///
-    /// # Errors
-    /// As for [`Store::stats`].
-    pub fn files(&self) -> Result<LocalFiles, StoreError> {
-        LocalFiles::new(self)
     }
 
     /// Ends open sessions and units, writes everything home and marks the store clean. Calls that are under way may

@@ -25,6 +25,16 @@ pub struct LocalFiles {
     seen: Seen,
 }
 
+impl Store {
+    /// Begins a session with the files of the store.
+    ///
+    /// # Errors
+    /// As for [`Store::stats`].
+    pub fn files(&self) -> Result<LocalFiles, StoreError> {
+        LocalFiles::new(self)
+    }
+}
+
 impl LocalFiles {
     /// Begins a session.
     ///

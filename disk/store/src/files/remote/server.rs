@@ -7,7 +7,7 @@
 
 use super::link::{FileServerLimits, Link, Links, ReplyMemory};
 use super::wire::{self, FRAME_MAX, HELLO_LEN, Reply, Request, VERSION, Violation};
-use crate::files::session::{Session, Sessions};
+use crate::files::session::{Opened, Session, Sessions};
 use crate::files::{AruId, FileSystem, FilesError, FilesErrorKind};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -16,8 +16,8 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::{Buf, BufPool, LooseBuf, Lsn, Nanos};
-use tonearm_disk::{Disk, Marks};
-use tonearm_rt::{Contained, Data, DeviceId, Rt, Semaphore};
+use tonearm_disk::Disk;
+use tonearm_rt::{Boxed, Contained, Data, DeviceId, Rt, Semaphore};
 
 /// Most sessions at a time.
 const SESSIONS_MAX: usize = 256;
@@ -225,35 +225,144 @@ impl Connection {
         Ok(())
     }
 
+    /// Carries a request out and sends its reply, or leaves that to a task beside later requests.
     async fn answer(
         &self,
         number: u32,
         request: Request<'_>,
         memory: ReplyMemory,
     ) -> Result<(), Violation> {
-        let session = &self.session;
         let failed = request
             .unit()
             .and_then(|aru| self.failed_units.borrow().get(&aru).cloned());
-        if let Some(error) = failed {
+        let outcome = match failed {
             // The unit cannot end. Its requests have no effect, and no read shows what it has not written.
-            if request.is_answered() {
-                self.link.reply(Reply::new::<()>(number, Err(error))).await;
-            }
-            return Ok(());
+            Some(error) if request.is_answered() => refused(number, error),
+            Some(_) => Outcome::Silent,
+            None => self.carry_out(number, request).await?,
+        };
+        match outcome {
+            Outcome::Reply(reply) => self.link.reply(reply).await,
+            Outcome::Beside(work) => self.beside(memory, work).await,
+            Outcome::Silent => {}
         }
-        let reply = match request {
-            Request::Open { name, how } => {
-                let opened = session.open(name, how).await;
-                Reply::new(number, opened.map(|opened| opened.file))
+        Ok(())
+    }
+
+    /// Changes of units and waits. Every other request is replied to at once.
+    async fn carry_out(&self, number: u32, request: Request<'_>) -> Result<Outcome, Violation> {
+        let session = self.session.clone();
+        match request {
+            Request::Begin { aru } => match session.begin(aru) {
+                Ok(()) => Ok(Outcome::Silent),
+                Err(_) => Err(Violation("too many units are open, or one twice")),
+            },
+            Request::Write {
+                file,
+                aru: Some(aru),
+                offset,
+                data,
+            } => {
+                let data = LooseBuf::copy_of(data);
+                self.within(aru, session.write(file, Some(aru), offset, data).await)
             }
-            Request::Create { aru, name } => {
-                let opened = session.create(aru, name).await;
-                Reply::new(number, opened.map(|opened| opened.file))
+            Request::Truncate {
+                file,
+                aru: Some(aru),
+                size,
+            } => self.within(aru, session.truncate(file, Some(aru), size).await),
+            Request::End { aru, durable } => Ok(self.end(number, aru, durable).await),
+            Request::Abort { aru } => {
+                self.failed_units.borrow_mut().remove(&aru);
+                session.abort(aru);
+                Ok(Outcome::Silent)
             }
-            Request::OpenVolume { name } => {
-                let opened = session.open_volume(name);
-                Reply::new(number, opened.map(|opened| opened.file))
+            Request::Read {
+                file,
+                aru: None,
+                offset,
+                len,
+            } => Ok(Outcome::Beside(Box::pin(async move {
+                Reply::with_data(number, session.read(file, None, offset, len as usize).await)
+            }))),
+            Request::Flush => Ok(Outcome::Beside(Box::pin(async move {
+                Reply::new(number, session.flush().await)
+            }))),
+            Request::WaitDurable { lsn } => Ok(Outcome::Beside(Box::pin(async move {
+                Reply::new(number, session.wait_durable(Lsn(lsn)).await)
+            }))),
+            Request::WaitArchived { lsn } => {
+                let link = self.link.clone();
+                Ok(Outcome::Beside(Box::pin(async move {
+                    // A bucket may be away for hours. Neither the end of the client nor of the server waits for it.
+                    let archived = link.unless_ending(session.wait_archived(Lsn(lsn))).await;
+                    let ending = || Err(FilesError::new(FilesErrorKind::Failed, STOPPING));
+                    Reply::new(number, archived.unwrap_or_else(ending))
+                })))
+            }
+            request => Ok(Outcome::Reply(self.reply(number, request).await)),
+        }
+    }
+
+    /// Ends a unit. That is not done beside later requests: it must take effect before anything that comes later, above all before
+    /// the end of the session. The wait until it is durable is.
+    async fn end(&self, number: u32, aru: AruId, durable: bool) -> Outcome {
+        let session = self.session.clone();
+        let failed = self.failed_units.borrow_mut().remove(&aru);
+        let ended = match failed {
+            Some(error) => {
+                session.abort(aru);
+                Err(error)
+            }
+            None => session.end(aru).await,
+        };
+        let lsn = match ended {
+            Ok(lsn) => lsn,
+            Err(error) => return refused(number, error),
+        };
+        let acknowledge = async move {
+            let acknowledged = session.acknowledge(lsn, durable).await;
+            Reply::new(number, acknowledged.map(|()| lsn.0))
+        };
+        if durable {
+            Outcome::Beside(Box::pin(acknowledge))
+        } else {
+            Outcome::Reply(acknowledge.await)
+        }
+    }
+
+    /// Carries out a request that is replied to at once.
+    async fn reply(&self, number: u32, request: Request<'_>) -> Reply {
+        let session = &self.session;
+        let opened = |opened: Result<Opened, FilesError>| {
+            Reply::new(number, opened.map(|opened| opened.file))
+        };
+        match request {
+            Request::Open { name, how } => opened(session.open(name, how).await),
+            Request::Create { aru, name } => opened(session.create(aru, name).await),
+            Request::OpenVolume { name } => opened(session.open_volume(name)),
+            Request::Close { file } => {
+                session.close(file);
+                Reply::new(number, Ok(()))
+            }
+            Request::Size { file, aru } => Reply::new(number, session.size(file, aru).await),
+            Request::Read {
+                file,
+                aru,
+                offset,
+                len,
+            } => Reply::with_data(number, session.read(file, aru, offset, len as usize).await),
+            Request::Write {
+                file,
+                aru,
+                offset,
+                data,
+            } => {
+                let data = LooseBuf::copy_of(data);
+                Reply::new(number, session.write(file, aru, offset, data).await)
+            }
+            Request::Truncate { file, aru, size } => {
+                Reply::new(number, session.truncate(file, aru, size).await)
             }
             Request::Zero { file, offset, len } => {
                 Reply::new(number, session.zero(file, offset, len).await)
@@ -261,10 +370,10 @@ impl Connection {
             Request::Status { file, offset, len } => {
                 Reply::new(number, session.status(file, offset, len).await)
             }
-            Request::Close { file } => {
-                session.close(file);
-                Reply::new(number, Ok(()))
-            }
+            Request::Lock { file, level } => Reply::new(number, session.lock(file, level)),
+            Request::Unlock { file, level } => Reply::new(number, session.unlock(file, level)),
+            Request::Reserved { file } => Reply::new(number, session.reserved(file)),
+
             Request::Look { path } => Reply::new(number, session.look(path).await),
             Request::List { path, after } => Reply::new(number, session.list(path, after).await),
             Request::MakeDir { path } => Reply::new(number, session.make_dir(path).await),
@@ -278,136 +387,38 @@ impl Connection {
             Request::Exists { name } => Reply::new(number, session.exists(name).await),
             Request::Delete { name } => Reply::new(number, session.delete(name).await),
             Request::Rename { from, to } => Reply::new(number, session.rename(from, to).await),
-            Request::Size { file, aru } => Reply::new(number, session.size(file, aru).await),
-            Request::Read {
-                file,
-                aru,
-                offset,
-                len,
-            } => {
-                let session = session.clone();
-                let read = async move {
-                    let read = session.read(file, aru, offset, len as usize).await;
-                    Reply::with_data(number, read)
-                };
-                if aru.is_none() {
-                    self.beside(memory, read).await;
-                    return Ok(());
-                }
-                read.await
-            }
-            Request::Begin { aru } => {
-                let begun = session.begin(aru);
-                return begun.map_err(|_| Violation("too many units are open, or one twice"));
-            }
-            Request::Write {
-                file,
-                aru,
-                offset,
-                data,
-            } => {
-                let data = LooseBuf::copy_of(data);
-                let written = session.write(file, aru, offset, data).await;
-                match aru {
-                    Some(aru) => return self.within(aru, written),
-                    None => Reply::new(number, written),
-                }
-            }
-            Request::Truncate { file, aru, size } => {
-                let cut = session.truncate(file, aru, size).await;
-                match aru {
-                    Some(aru) => return self.within(aru, cut),
-                    None => Reply::new(number, cut),
-                }
-            }
-            Request::End { aru, durable } => {
-                let failed = self.failed_units.borrow_mut().remove(&aru);
-                let ended = match failed {
-                    Some(error) => {
-                        session.abort(aru);
-                        Err(error)
-                    }
-                    // Not beside later requests: the end must take effect before anything that comes later, above all
-                    // before the end of the session.
-                    None => session.end(aru).await,
-                };
-                match ended {
-                    Ok(lsn) if durable => {
-                        let session = session.clone();
-                        let durable = async move {
-                            let durable = session.acknowledge(lsn, true).await;
-                            Reply::new(number, durable.map(|()| lsn.0))
-                        };
-                        self.beside(memory, durable).await;
-                        return Ok(());
-                    }
-                    Ok(lsn) => {
-                        let acknowledged = session.acknowledge(lsn, false).await;
-                        Reply::new(number, acknowledged.map(|()| lsn.0))
-                    }
-                    Err(error) => Reply::new::<()>(number, Err(error)),
-                }
-            }
-            Request::Abort { aru } => {
-                self.failed_units.borrow_mut().remove(&aru);
-                session.abort(aru);
-                return Ok(());
-            }
-            Request::Flush => {
-                let session = session.clone();
-                let flush = async move { Reply::new(number, session.flush().await) };
-                self.beside(memory, flush).await;
-                return Ok(());
-            }
+
             Request::Marks => {
-                let Marks {
-                    appended,
-                    flushed,
-                    durable,
-                } = session.marks();
-                Reply::new(number, Ok((appended.0, flushed.0, durable.0)))
-            }
-            Request::WaitDurable { lsn } => {
-                let session = session.clone();
-                let wait = async move { Reply::new(number, session.wait_durable(Lsn(lsn)).await) };
-                self.beside(memory, wait).await;
-                return Ok(());
+                let marks = session.marks();
+                let marks = (marks.appended.0, marks.flushed.0, marks.durable.0);
+                Reply::new(number, Ok(marks))
             }
             Request::Archive => Reply::new(number, Ok(session.archive())),
-            Request::WaitArchived { lsn } => {
-                let (session, link) = (session.clone(), self.link.clone());
-                let wait = async move {
-                    // A bucket may be away for hours. Neither the end of the client nor of the server waits for it.
-                    let archived = link.unless_ending(session.wait_archived(Lsn(lsn))).await;
-                    let ending = || Err(FilesError::new(FilesErrorKind::Failed, STOPPING));
-                    Reply::new(number, archived.unwrap_or_else(ending))
-                };
-                self.beside(memory, wait).await;
-                return Ok(());
+            Request::Begin { .. } | Request::End { .. } | Request::Abort { .. } => {
+                unreachable!("a unit begins and ends in `carry_out`")
             }
-            Request::Lock { file, level } => Reply::new(number, session.lock(file, level)),
-            Request::Unlock { file, level } => Reply::new(number, session.unlock(file, level)),
-            Request::Reserved { file } => Reply::new(number, session.reserved(file)),
-        };
-        self.link.reply(reply).await;
-        drop(memory);
-        Ok(())
+            Request::Flush | Request::WaitDurable { .. } | Request::WaitArchived { .. } => {
+                unreachable!("waits go on beside later requests")
+            }
+        }
     }
 
     /// Keeps the first error of an open unit, for the reply to its end.
-    fn within(&self, aru: AruId, result: Result<(), FilesError>) -> Result<(), Violation> {
-        let Err(error) = result else { return Ok(()) };
+    fn within(&self, aru: AruId, result: Result<(), FilesError>) -> Result<Outcome, Violation> {
+        let Err(error) = result else {
+            return Ok(Outcome::Silent);
+        };
         if !self.session.has(aru) {
             return Err(Violation(
                 "a write or truncation names a unit that is not open",
             ));
         }
         self.failed_units.borrow_mut().entry(aru).or_insert(error);
-        Ok(())
+        Ok(Outcome::Silent)
     }
 
     /// Runs `work` beside later requests.
-    async fn beside(&self, memory: ReplyMemory, work: impl Future<Output = Reply> + 'static) {
+    async fn beside(&self, memory: ReplyMemory, work: Boxed<'static, Reply>) {
         let permit = self.beside.acquire(1).await;
         let link = self.link.clone();
         let rt = link.rt().clone();
@@ -416,6 +427,19 @@ impl Connection {
             drop((permit, memory));
         });
     }
+}
+
+/// How a request is replied to.
+enum Outcome {
+    Reply(Reply),
+    /// Beside later requests.
+    Beside(Boxed<'static, Reply>),
+    /// Not at all, or with the end of its unit.
+    Silent,
+}
+
+fn refused(number: u32, error: FilesError) -> Outcome {
+    Outcome::Reply(Reply::new::<()>(number, Err(error)))
 }
 
 /// Memory in bytes that the reply to `request` may need.
