@@ -10,7 +10,7 @@ use crate::leader::Leader;
 use crate::store::{Store, Uring};
 use std::sync::Arc;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 pub use thread::{ArchiveEnd, ArchiveThread, Call, Caller};
 use tonearm_archive::{ArchiverOptions, Bucket, EngineSource, MarkRequest};
 use tonearm_base::{Lsn, Nanos};
@@ -21,8 +21,6 @@ use tonearm_rt::Rt;
 pub const ARCHIVE_GRACE: Nanos = Nanos::from_secs(30);
 /// How long [`Store::start_archive`] waits until the archive is taken over.
 const TAKE_OVER: Nanos = Nanos::from_secs(10);
-/// How often the end of an archiver is looked for.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Begins an archive at `url`, on the engine's thread. Returns what its archiver reads.
 ///
@@ -133,7 +131,9 @@ impl Store {
     /// When the store has no archive, when nothing can be restored from it yet, when the name is in use, or is none of 1 to
     /// 100 letters, digits and characters of `. _ -`.
     pub fn mark(&self, name: &str) -> Result<Lsn, StoreError> {
-        let (done, result) = channel();
+        let (sender, result) = channel();
+        // The caller waits for it.
+        let done = Box::new(move |marked| drop(sender.send(marked)));
         let name = name.to_string();
         let lsn = self.run(move |context| async move {
             let lsn = context.disk.marks().appended;
@@ -183,13 +183,6 @@ pub(crate) fn end_archive(
 
 /// Lets the archiver end. False when it has not ended within [`ARCHIVE_GRACE`].
 fn has_ended_in_time(thread: &ArchiveThread) -> bool {
-    let until = Instant::now() + Duration::from_nanos(ARCHIVE_GRACE.0);
     thread.end();
-    while !thread.has_ended() {
-        if Instant::now() >= until {
-            return false;
-        }
-        std::thread::sleep(LOOK);
-    }
-    true
+    thread.ends_within(Duration::from_nanos(ARCHIVE_GRACE.0))
 }

@@ -89,9 +89,10 @@ async fn walk(mount: &Mount) -> (Vec<u64>, Vec<(Name, u64)>) {
                     inode & 0o170_000 == 0o040_000
                 });
                 let is_own = matches!(&own.1[..], b"." | b"..");
-                match is_dir {
-                    true if !is_own && dirs.len() < FILES_MAX => dirs.push(ino),
-                    _ => files.push((own, ino)),
+                if is_dir && !is_own && dirs.len() < FILES_MAX {
+                    dirs.push(ino);
+                } else {
+                    files.push((own, ino));
                 }
             }
         }
@@ -115,6 +116,26 @@ async fn use_file(mount: &Mount, handle: u64, unit: Option<u64>, name: &Name, in
     let _ = mount.ask(opened, Operation::Open { ino, direct }).await;
     let found = mount.ask(by, Operation::Attr { ino }).await;
     let size = found.map_or(0, |said| said.file.map_or(0, |(_, inode)| inode.size));
+    use_content(mount, opened, ino, size).await;
+    for ask in [by, user] {
+        let names = mount
+            .ask(ask, Operation::Xattrs { ino })
+            .await
+            .unwrap_or_default();
+        for name in names.bytes.split(|byte| *byte == 0).take(3) {
+            let name = name.to_vec();
+            let _ = mount.ask(ask, Operation::Xattr { ino, name }).await;
+        }
+    }
+    use_attributes(mount, user, name, ino, size).await;
+    if ino.is_multiple_of(3) {
+        let (dir, name) = name.clone();
+        let _ = mount.ask(by, Operation::Unlink { dir, name }).await;
+    }
+    let _ = mount.ask(opened, Operation::Close { ino }).await;
+}
+
+async fn use_content(mount: &Mount, opened: By, ino: u64, size: u64) {
     let write = |offset, way| {
         Operation::Write(Write {
             ino,
@@ -159,7 +180,7 @@ async fn use_file(mount: &Mount, handle: u64, unit: Option<u64>, name: &Name, in
         allocate(Allocate::Grow),
         Operation::Copy {
             from: (ino, 100),
-            from_handle: handle,
+            from_handle: opened.handle,
             to: (ino, size),
             len: 5000,
         },
@@ -168,16 +189,9 @@ async fn use_file(mount: &Mount, handle: u64, unit: Option<u64>, name: &Name, in
     for operation in content {
         let _ = mount.ask(opened, operation).await;
     }
-    for ask in [by, user] {
-        let names = mount
-            .ask(ask, Operation::Xattrs { ino })
-            .await
-            .unwrap_or_default();
-        for name in names.bytes.split(|byte| *byte == 0).take(3) {
-            let name = name.to_vec();
-            let _ = mount.ask(ask, Operation::Xattr { ino, name }).await;
-        }
-    }
+}
+
+async fn use_attributes(mount: &Mount, user: By, name: &Name, ino: u64, size: u64) {
     let set = |size: Option<u64>| Changes {
         mode: Some(0o104_755).filter(|_| size.is_none()),
         uid: Some(7),
@@ -221,10 +235,7 @@ async fn use_file(mount: &Mount, handle: u64, unit: Option<u64>, name: &Name, in
             dir: ROOT_INO,
             name: format!("link {ino}").into(),
         },
-        Operation::LookUp {
-            dir,
-            name: name.clone(),
-        },
+        Operation::LookUp { dir, name },
         Operation::LookUp {
             dir: ino,
             name: b".".to_vec(),
@@ -233,10 +244,6 @@ async fn use_file(mount: &Mount, handle: u64, unit: Option<u64>, name: &Name, in
     for operation in attributes {
         let _ = mount.ask(user, operation).await;
     }
-    if ino.is_multiple_of(3) {
-        let _ = mount.ask(by, Operation::Unlink { dir, name }).await;
-    }
-    let _ = mount.ask(opened, Operation::Close { ino }).await;
 }
 
 async fn use_names(mount: &Mount, member: Option<u64>, dir: u64) {
