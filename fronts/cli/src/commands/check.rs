@@ -6,7 +6,7 @@
 mod content;
 
 use self::content::{Files, Lists};
-use super::DAMAGED;
+use super::exit_code::DAMAGED;
 use super::scrub::show_damage;
 use crate::cli::Check;
 use crate::control::{ArrayInfo, DamagedGroup};
@@ -31,9 +31,10 @@ const REBUILD_BYTES: usize = 64 << 20;
 /// # Errors
 /// When the store cannot be inspected, or a device fails.
 pub fn run(arguments: Check) -> anyhow::Result<ExitCode> {
-    let rebuilt = match arguments.rebuild {
-        true => Some(rebuild(&arguments).map_err(advise_scrub)?),
-        false => None,
+    let rebuilt = if arguments.rebuild {
+        Some(rebuild(&arguments).map_err(advise_scrub)?)
+    } else {
+        None
     };
     let mut findings = look(&arguments).map_err(advise_scrub)?;
     findings.rebuilt = rebuilt;
@@ -467,11 +468,10 @@ fn show_repair(repair: &Repair, degraded: bool) -> anyhow::Result<()> {
         report::line(format_args!("still damaged: {remaining}"))?;
     }
     if repair.remaining.is_empty() {
-        report::line(match degraded {
-            false => "the store is whole again and shut down in order",
-            true => {
-                "no damage is left and the store is shut down in order, but the array is DEGRADED"
-            }
+        report::line(if degraded {
+            "no damage is left and the store is shut down in order, but the array is DEGRADED"
+        } else {
+            "the store is whole again and shut down in order"
         })?;
     }
     Ok(())

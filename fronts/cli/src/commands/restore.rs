@@ -65,7 +65,7 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
     }
     let bucket = open(&arguments.url, &arguments.identities)?;
     let mut damaged = BTreeSet::new();
-    let (mut plan, only) = find(&bucket, &target, true, &mut damaged, |plan| {
+    let (plan, only) = find(&bucket, &target, true, &mut damaged, |plan| {
         let name = arguments.only.as_ref();
         name.map(|name| Only::find(&bucket, plan, name, path))
             .transpose()
@@ -79,66 +79,113 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
     if only.is_none() && socket.symlink_metadata().is_ok() {
         remove_stale(&socket)?;
     }
-    let mut done = 0;
-    if let Some(note) = before {
-        if !note.is_of_store(&plan) {
-            bail!(partial.of_another_store());
-        }
-        if note.lsn != plan.lsn.0 {
-            bail!(partial.of_another_state());
-        }
-        done = note.done(&plan);
-    }
-    let write =
-        |plan: &Plan, objects_done: usize| partial.write(&Note::new(arguments, plan, objects_done));
-    let begin = |plan: &Plan| {
-        // The note comes first: whatever ends this process, the same command knows what the partial file is.
-        write(plan, 0)?;
-        partial.clear()?;
-        match &only {
-            None => create(arguments, plan, &partial.made),
-            Some(only) => only.create(&partial.made),
-        }
+    let done = match before {
+        None => 0,
+        Some(note) if !note.is_of_store(&plan) => bail!(partial.of_another_store()),
+        Some(note) if note.lsn != plan.lsn.0 => bail!(partial.of_another_state()),
+        Some(note) => note.done(&plan),
+    };
+    let mut restored = Restored {
+        arguments,
+        bucket: &bucket,
+        partial: &partial,
+        only,
+        plan,
+        done,
+        damaged,
     };
     if done == 0 {
-        begin(&plan)?;
+        restored.begin()?;
     }
-    let mut tries_left = PLANS;
-    loop {
-        let reached = Cell::new(done);
-        let noted = |objects_done: usize| {
-            reached.set(objects_done);
-            write(&plan, objects_done)
-        };
-        let filled = match &only {
-            None => fill(&bucket, &plan, &partial.made, done, noted),
-            Some(only) => only.fill(&bucket, &plan, &partial.made, done, noted),
-        };
-        let Err(error) = filled else {
-            break;
-        };
-        let base = damaged_base(&plan, &error).filter(|base| damaged.insert(*base));
-        tries_left -= usize::from(base.is_none());
-        if base.is_none() && !(is_missing(&error) && tries_left > 0) {
-            return Err(error).with_context(|| incomplete(&partial.made));
+    restored.fill()?;
+    partial.finish(path)?;
+    let Restored { only, plan, .. } = restored;
+    if only.is_none()
+        && let Some(warning) = warning(path, Medium::of_made(path))
+    {
+        report::note(warning);
+    }
+    tell(arguments, &plan, only.as_ref(), "restored")?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is being restored.
+struct Restored<'a> {
+    arguments: &'a Restore,
+    bucket: &'a Reader,
+    partial: &'a Partial,
+    only: Option<Only>,
+    plan: Plan,
+    /// Objects of the plan that are in the partial file.
+    done: usize,
+    /// Bases that are not used.
+    damaged: BTreeSet<u64>,
+}
+
+impl Restored<'_> {
+    /// Notes how many objects of the plan are in the partial file.
+    fn note(&self, done: usize) -> anyhow::Result<()> {
+        self.partial
+            .write(&Note::new(self.arguments, &self.plan, done))
+    }
+
+    /// Makes the partial file.
+    fn begin(&self) -> anyhow::Result<()> {
+        // The note comes first: whatever ends this process, the same command knows what the partial file is.
+        self.note(0)?;
+        self.partial.clear()?;
+        match &self.only {
+            None => create(self.arguments, &self.plan, &self.partial.made),
+            Some(only) => only.create(&self.partial.made),
         }
-        // Objects are merged and deleted while they are read. To apply commits again does no harm.
-        let found = find(
-            &bucket,
-            &Target::Lsn(plan.lsn),
-            false,
-            &mut damaged,
-            |now| {
-                if let Some(only) = &only {
-                    only.narrow(now);
-                }
-                Ok(())
-            },
-        );
+    }
+
+    /// Fills the partial file, by another plan when an object is damaged or gone.
+    fn fill(&mut self) -> anyhow::Result<()> {
+        let made = &self.partial.made;
+        let mut tries_left = PLANS;
+        loop {
+            let reached = Cell::new(self.done);
+            let noted = |done: usize| {
+                reached.set(done);
+                self.note(done)
+            };
+            let filled = match &self.only {
+                None => fill(self.bucket, &self.plan, made, self.done, noted),
+                Some(only) => only.fill(self.bucket, &self.plan, made, self.done, noted),
+            };
+            let Err(error) = filled else {
+                return Ok(());
+            };
+            let base = damaged_base(&self.plan, &error);
+            let base = base.filter(|base| self.damaged.insert(*base));
+            tries_left -= usize::from(base.is_none());
+            if base.is_none() && !(is_missing(&error) && tries_left > 0) {
+                return Err(error).with_context(|| incomplete(made));
+            }
+            self.plan_again(error, base, reached.get())?;
+        }
+    }
+
+    /// Goes on by another plan after `error`: a `base` is damaged, or objects were merged and deleted while they were read. To apply
+    /// commits again does no harm. Of the plan until now `reached` objects are in the partial file.
+    fn plan_again(
+        &mut self,
+        error: anyhow::Error,
+        base: Option<u64>,
+        reached: usize,
+    ) -> anyhow::Result<()> {
+        let (target, only) = (Target::Lsn(self.plan.lsn), &self.only);
+        let found = find(self.bucket, &target, false, &mut self.damaged, |now| {
+            if let Some(only) = only {
+                only.narrow(now);
+            }
+            Ok(())
+        });
         let (now, ()) = match (found, base) {
             // No other base gives this state.
             (Err(none), Some(_)) if is_not_restorable(&none) => {
-                return Err(error).with_context(|| incomplete(&partial.made));
+                return Err(error).with_context(|| incomplete(&self.partial.made));
             }
             (found, base) => {
                 let found = found?;
@@ -148,22 +195,14 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
                 found
             }
         };
-        done = now.done_after(&plan, reached.get());
-        plan = now;
-        match done {
+        self.done = now.done_after(&self.plan, reached);
+        self.plan = now;
+        match self.done {
             // Another base does not say which blocks have no content.
-            0 => begin(&plan)?,
-            _ => write(&plan, done)?,
+            0 => self.begin(),
+            done => self.note(done),
         }
     }
-    partial.finish(path)?;
-    if only.is_none()
-        && let Some(warning) = warning(path, Medium::of_made(path))
-    {
-        report::note(warning);
-    }
-    tell(arguments, &plan, only.as_ref(), "restored")?;
-    Ok(ExitCode::SUCCESS)
 }
 
 fn open(url: &str, identities: &Identities) -> anyhow::Result<Reader> {

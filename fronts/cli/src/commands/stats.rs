@@ -31,9 +31,10 @@ pub fn run(arguments: Stats) -> anyhow::Result<ExitCode> {
             (true, false) => report::json(&stats)?,
             (false, _) => {
                 let before = last.as_ref().map(|(at, stats)| (now - *at, stats));
-                let text = match arguments.watch {
-                    true => watch::page(&stats, before),
-                    false => page(&stats),
+                let text = if arguments.watch {
+                    watch::page(&stats, before)
+                } else {
+                    page(&stats)
                 };
                 // Moves the cursor home, prints the page, then clears the rest of the page before.
                 let (home, clear) = if redraw {

@@ -2,7 +2,7 @@
 
 use super::{only, open, target};
 use crate::cli::History;
-use crate::commands::DAMAGED;
+use crate::commands::exit_code::DAMAGED;
 use anyhow::bail;
 use std::process::ExitCode;
 use tonearm_archive::{Catalog, Target};
@@ -71,9 +71,10 @@ pub fn history(arguments: &History) -> anyhow::Result<ExitCode> {
                 format!("{:016x}", part.base),
             ]);
         }
-        match restorable.is_empty() {
-            true => report::line("nothing can be restored: no base is complete")?,
-            false => report::line(table)?,
+        if restorable.is_empty() {
+            report::line("nothing can be restored: no base is complete")?
+        } else {
+            report::line(table)?
         }
         for (name, mark) in &catalog.marks {
             report::line(format_args!(
@@ -130,8 +131,9 @@ pub(super) fn tell_faults(faults: &[String], in_json: bool) -> ExitCode {
     for fault in faults.iter().filter(|_| !in_json) {
         report::note(fault);
     }
-    match faults.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(DAMAGED),
+    if faults.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(DAMAGED)
     }
 }
