@@ -195,7 +195,7 @@ impl<'a> Archiver<'a> {
             Err(error) => error.to_string(),
         };
         for mark in self.marks.drain(..) {
-            let _ = mark.done.send(Err(reason.clone()));
+            (mark.done)(Err(reason.clone()));
         }
         self.tell(ArchiveState::Ended, Some(reason));
         // The source may be gone.
@@ -597,7 +597,7 @@ impl<'a> Archiver<'a> {
             for mark in self.marks.drain(..) {
                 let text = "no base is complete, so the present state could not be restored; wait until \
                             `tonearm archive status` says that one is";
-                let _ = mark.done.send(Err(text.into()));
+                (mark.done)(Err(text.into()));
             }
         }
         let is_ready = |mark: &MarkRequest, archived| mark.lsn <= archived;
@@ -614,7 +614,7 @@ impl<'a> Archiver<'a> {
                      archived; set the mark again",
                     mark.lsn
                 );
-                let _ = mark.done.send(Err(text));
+                (mark.done)(Err(text));
                 continue;
             }
             let mut header = self.header(ArchiveKind::Mark, mark.lsn.0, mark.lsn.0);
@@ -625,7 +625,7 @@ impl<'a> Archiver<'a> {
             if self.base_number == 0 {
                 let text = "an object of the archive is gone, so this state could not be restored; set the mark again when \
                             `tonearm archive status` says that a base is complete";
-                let _ = mark.done.send(Err(text.into()));
+                (mark.done)(Err(text.into()));
                 continue;
             }
             (header.exact_from, header.base) = (0, 0);
@@ -638,7 +638,7 @@ impl<'a> Archiver<'a> {
                 name: mark.name,
             };
             let result = if done { Ok(()) } else { Err(taken.to_string()) };
-            let _ = mark.done.send(result);
+            (mark.done)(result);
         }
         Ok(())
     }

@@ -46,7 +46,7 @@ pub use load::Unread;
 pub use plan::{Plan, PlannedObject, Target};
 pub use rebuild::Rebuild;
 pub use source::{
-    Blocks, CommitBatch, EngineSource, KnownCommit, MarkRequest, ReadResult, SeekResult, Source,
-    StoreShape,
+    Blocks, CommitBatch, EngineSource, KnownCommit, MarkDone, MarkRequest, ReadResult, SeekResult,
+    Source, StoreShape,
 };
 pub use table::{TABLE, VolumeTable};

@@ -160,15 +160,17 @@ fn joined(earlier: Option<(Lsn, Lsn)>, later: Option<(Lsn, Lsn)>) -> Option<(Lsn
     }
 }
 
+/// Gets the result of a mark, on any thread. Dropped without one when the archive ends.
+pub type MarkDone = Box<dyn FnOnce(Result<(), String>) + Send>;
+
 /// A wish for a mark.
-#[derive(Debug)]
 pub struct MarkRequest {
     /// Its name.
     pub name: String,
     /// The commit.
     pub lsn: Lsn,
     /// Gets the result.
-    pub done: std::sync::mpsc::Sender<Result<(), String>>,
+    pub done: MarkDone,
 }
 
 /// How often the time of the last durable commit is noted.
@@ -245,14 +247,12 @@ impl EngineSource {
         self.0.marks.take();
     }
 
-    /// Wishes for a mark. The result comes through the channel of the request. The channel ends without one when the archive
-    /// does.
+    /// Wishes for a mark.
     pub fn mark(&self, request: MarkRequest) {
         let has_ended = |info: ArchiveInfo| info.state == ArchiveState::Ended;
         if !is_mark(&request.name) {
             let text = "a mark has 1 to 100 letters, digits, or characters of . _ -, and does not begin with a dot";
-            // The caller may have gone.
-            let _ = request.done.send(Err(text.to_string()));
+            (request.done)(Err(text.to_string()));
         } else if !self.0.engine.archive().is_some_and(has_ended) {
             self.0.marks.borrow_mut().push(request);
         }

@@ -8,6 +8,7 @@
 //! 3. Reads see all completed writes of this boot.
 //! 4. A `Write` completes as a whole or with an error, never short.
 
+use std::io;
 use std::ops::Range;
 use tonearm_base::{Buf, Nanos, Slice};
 
@@ -143,6 +144,27 @@ impl Data {
     }
 }
 
+/// Raises an event, from any thread.
+#[derive(Clone)]
+#[expect(
+    clippy::disallowed_types,
+    reason = "it belongs to threads other than the engine's"
+)]
+pub struct Notifier(std::sync::Arc<dyn Fn() + Send + Sync>);
+
+impl Notifier {
+    /// One that calls `raise`.
+    #[expect(clippy::disallowed_types, reason = "as above")]
+    pub fn new(raise: impl Fn() + Send + Sync + 'static) -> Self {
+        Self(std::sync::Arc::new(raise))
+    }
+
+    /// Raises the event. What the caller wrote before is visible to the receiver.
+    pub fn notify(&self) {
+        (self.0)();
+    }
+}
+
 /// Devices and a clock.
 pub trait Driver {
     /// The present time, which never goes back.
@@ -154,4 +176,13 @@ pub trait Driver {
     /// Waits for at least one completion or until `deadline`, and appends all completions. Without a deadline and
     /// without operations under way it returns at once; the executor treats that as a deadlock.
     fn wait(&mut self, deadline: Option<Nanos>, completions: &mut Vec<Completion>);
+
+    /// Adds an event, which other threads raise. A `Recv` of 8 bytes ends once the event has been raised since the last such
+    /// `Recv`, however often. The bytes have no meaning. `Close` ends a `Recv` that waits.
+    ///
+    /// # Errors
+    /// When the driver has no events, or none left.
+    fn event(&mut self) -> io::Result<(DeviceId, Notifier)> {
+        Err(io::ErrorKind::Unsupported.into())
+    }
 }

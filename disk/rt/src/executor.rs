@@ -1,10 +1,11 @@
 //! Tasks, operations and timers.
 
 use crate::contained::{Contained, Panics};
-use crate::driver::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
+use crate::driver::{Completion, Data, DeviceId, Driver, IoError, Notifier, Op, Request};
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
+use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -165,9 +166,10 @@ impl Rt {
             slot
         };
         self.0.in_flight.set(self.0.in_flight.get() + 1);
-        match self.0.held.get() {
-            true => self.0.waiting.borrow_mut().push((slot.into(), request)),
-            false => self.0.driver.borrow_mut().submit(slot.into(), request),
+        if self.0.held.get() {
+            self.0.waiting.borrow_mut().push((slot.into(), request));
+        } else {
+            self.0.driver.borrow_mut().submit(slot.into(), request);
         }
         Io {
             rt: self.clone(),
@@ -184,6 +186,11 @@ impl Rt {
             len: 0,
             data,
         })
+    }
+
+    /// Adds an event to the driver. That begins nothing, so it may be done where the driver must not be called.
+    pub(crate) fn event(&self) -> io::Result<(DeviceId, Notifier)> {
+        self.0.driver.borrow_mut().event()
     }
 
     /// Resolves when the clock has reached `at`.
@@ -428,8 +435,12 @@ impl Driver for Ended {
         self.0
     }
 
-    fn submit(&mut self, _: u64, _: Request) {
-        panic!("an operation after the executor was shut down");
+    fn submit(&mut self, _: u64, request: Request) {
+        // All devices have gone.
+        assert!(
+            request.op == Op::Close,
+            "an operation after the executor was shut down"
+        );
     }
 
     fn wait(&mut self, _: Option<Nanos>, _: &mut Vec<Completion>) {}

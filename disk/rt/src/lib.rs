@@ -8,6 +8,7 @@
 //! 3. There are no wakers: a leaf future records the task that polls it, and the executor makes that task ready.
 //!    Spurious polls are allowed, so every leaf future checks its own state.
 
+mod channel;
 mod contained;
 mod driver;
 mod executor;
@@ -16,8 +17,9 @@ mod semaphore;
 mod sync;
 mod watermark;
 
+pub use channel::{Receiver, Sender, channel};
 pub use contained::Contained;
-pub use driver::{Completion, Data, DeviceId, Driver, IoError, Op, Request, SLICES_MAX};
+pub use driver::{Completion, Data, DeviceId, Driver, IoError, Notifier, Op, Request, SLICES_MAX};
 pub use executor::{Boxed, Io, JoinHandle, Rt, Sleep};
 pub use idle::IdleDriver;
 pub use semaphore::{Permit, Semaphore};

@@ -119,7 +119,9 @@ impl Store {
     /// When the store has no archive, when nothing can be restored from it yet, when the name is in use, or is none of 1 to
     /// 100 letters, digits and characters of `. _ -`.
     pub fn mark(&self, name: &str) -> Result<Lsn, StoreError> {
-        let (done, result) = channel();
+        let (sender, result) = channel();
+        // The caller waits for it.
+        let done = Box::new(move |marked| drop(sender.send(marked)));
         let name = name.to_string();
         let lsn = self.run(move |context| async move {
             let lsn = context.disk.marks().appended;

@@ -39,7 +39,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 use tonearm_base::{Buf, BufPool, Nanos};
-use tonearm_rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request};
+use tonearm_rt::{Completion, Data, DeviceId, Driver, IoError, Notifier, Op, Request};
 
 /// Entries of the submission queue; the completion queue has four times as many.
 const ENTRIES: u32 = 1024;
@@ -261,9 +261,10 @@ impl UringDriver {
                 .entry(&mut slot.vectors, self.zeroes.as_ref())
                 .user_data(u64::from(number));
             let lead = operation.lead().map(|lead| {
-                let skip = match self.leads_skip {
-                    true => squeue::Flags::SKIP_SUCCESS,
-                    false => squeue::Flags::empty(),
+                let skip = if self.leads_skip {
+                    squeue::Flags::SKIP_SUCCESS
+                } else {
+                    squeue::Flags::empty()
                 };
                 lead.flags(squeue::Flags::IO_LINK | skip)
                     .user_data(LEADS | u64::from(number))
@@ -351,9 +352,10 @@ impl UringDriver {
         let orphaned = matches!(-result, libc::ECANCELED | libc::EFAULT)
             && before.kind == Kind::File
             && self.calls.is_some();
-        let next = match orphaned {
-            true => Next::Again,
-            false => operation.answer(result),
+        let next = if orphaned {
+            Next::Again
+        } else {
+            operation.answer(result)
         };
         let after = operation.target;
         let device = operation.request.device;
@@ -469,6 +471,11 @@ impl Driver for UringDriver {
                 return;
             }
         }
+    }
+
+    fn event(&mut self) -> io::Result<(DeviceId, Notifier)> {
+        let (event, sender) = self.handle.add_event()?;
+        Ok((event, Notifier::new(move || sender.notify())))
     }
 }
 

@@ -34,6 +34,8 @@ pub use unix_socket::{SocketPath, bind_unix, connect_unix};
 #[cfg(test)]
 mod calls_test;
 #[cfg(test)]
+mod channel_test;
+#[cfg(test)]
 mod driver_test;
 #[cfg(test)]
 mod fd_test;

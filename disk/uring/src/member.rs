@@ -172,28 +172,7 @@ fn available_text(available_bytes: Option<u64>) -> String {
 /// See [`MemberError`]. A file that was created is removed then.
 pub fn open_member(path: &Path, options: MemberOptions<'_>) -> Result<Member, MemberError> {
     let at = At(path);
-    let found = match rustix::fs::stat(path) {
-        Ok(stat) => Some(FileType::from_raw_mode(stat.st_mode)),
-        Err(Errno::NOENT) => None,
-        Err(error) => return Err(at.error("look at it", error)),
-    };
-    let (kind, make_new) = match (found, &options.create) {
-        (None, None) => return Err(MemberError::NotFound { path: at.text() }),
-        (None, Some(_)) => (MemberKind::File, true),
-        (Some(FileType::RegularFile), create) => {
-            if create.as_ref().is_some_and(|create| !create.force) {
-                return Err(MemberError::Exists { path: at.text() });
-            }
-            (MemberKind::File, false)
-        }
-        (Some(FileType::BlockDevice), create) => {
-            if create.as_ref().is_some_and(|create| !create.force) {
-                return Err(MemberError::DeviceNeedsForce { path: at.text() });
-            }
-            (MemberKind::BlockDevice, false)
-        }
-        _ => return Err(MemberError::WrongKind { path: at.text() }),
-    };
+    let (kind, make_new) = at.kind(options.create.as_ref())?;
     let mut medium = Medium::Plain;
     if let Some(create) = &options.create {
         at.check_size(create, make_new)?;
@@ -271,6 +250,32 @@ pub(crate) fn empty_cache(
 struct At<'a>(&'a Path);
 
 impl At<'_> {
+    /// The kind of the member that is there or is to be made, and whether it is to be made.
+    fn kind(&self, create: Option<&Create>) -> Result<(MemberKind, bool), MemberError> {
+        let found = match rustix::fs::stat(self.0) {
+            Ok(stat) => Some(FileType::from_raw_mode(stat.st_mode)),
+            Err(Errno::NOENT) => None,
+            Err(error) => return Err(self.error("look at it", error)),
+        };
+        match (found, create) {
+            (None, None) => Err(MemberError::NotFound { path: self.text() }),
+            (None, Some(_)) => Ok((MemberKind::File, true)),
+            (Some(FileType::RegularFile), create) => {
+                if create.is_some_and(|create| !create.force) {
+                    return Err(MemberError::Exists { path: self.text() });
+                }
+                Ok((MemberKind::File, false))
+            }
+            (Some(FileType::BlockDevice), create) => {
+                if create.is_some_and(|create| !create.force) {
+                    return Err(MemberError::DeviceNeedsForce { path: self.text() });
+                }
+                Ok((MemberKind::BlockDevice, false))
+            }
+            _ => Err(MemberError::WrongKind { path: self.text() }),
+        }
+    }
+
     fn text(&self) -> PathText {
         PathText(self.0.to_path_buf())
     }

@@ -42,9 +42,10 @@ impl Reads {
     /// A read begins. True when it is to be submitted now, false when it is held back.
     pub fn begin(&mut self, slot: u32) -> bool {
         let submits = has_room(self.submitted, self.split);
-        match submits {
-            true => self.submitted += 1,
-            false => self.held.push_back(slot),
+        if submits {
+            self.submitted += 1;
+        } else {
+            self.held.push_back(slot);
         }
         submits
     }

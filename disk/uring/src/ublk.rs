@@ -50,9 +50,10 @@ impl UblkControl {
     ) -> Result<()> {
         let length =
             u16::try_from(memory.len()).map_err(|_| Error::from_raw_os_error(libc::EINVAL))?;
-        let address = match memory.is_empty() {
-            true => 0,
-            false => memory.as_mut_ptr() as u64,
+        let address = if memory.is_empty() {
+            0
+        } else {
+            memory.as_mut_ptr() as u64
         };
         let header = header(device, length, address, data);
         let fd = types::Fd(self.control.as_raw_fd());

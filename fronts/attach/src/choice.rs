@@ -1,6 +1,7 @@
 //! Which driver makes the device of a volume.
 
-use crate::devices::{Device, Driver, load_module, nbd_devices};
+use crate::device::{Device, Driver, load_module};
+use crate::devices::nbd_devices;
 use crate::error::AttachError;
 use crate::identity::Identity;
 use crate::netlink::Kernel;

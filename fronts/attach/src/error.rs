@@ -1,6 +1,6 @@
 //! Errors of the kernel's devices.
 
-use crate::devices::Driver;
+use crate::device::Driver;
 use std::io;
 use std::path::{Path, PathBuf};
 

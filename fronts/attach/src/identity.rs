@@ -70,9 +70,10 @@ impl Identity {
 
 fn number_of(path: &Path) -> io::Result<u64> {
     let found = path.metadata()?;
-    Ok(match found.file_type().is_block_device() {
-        true => found.rdev(),
-        false => found.ino(),
+    Ok(if found.file_type().is_block_device() {
+        found.rdev()
+    } else {
+        found.ino()
     })
 }
 

@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 mod choice;
+mod device;
 mod devices;
 mod error;
 mod identity;
@@ -16,7 +17,8 @@ mod netlink;
 mod ublk;
 
 pub use choice::choose;
-pub use devices::{Device, Driver, devices, is_claimed, load_module, nbd_devices};
+pub use device::{Device, Driver, load_module};
+pub use devices::{devices, is_claimed, nbd_devices};
 pub use error::AttachError;
 pub use identity::Identity;
 pub use netlink::{Kernel, Shape};

@@ -1,6 +1,6 @@
 //! The kernel's NBD client, asked through generic netlink (include/uapi/linux/nbd-netlink.h).
 
-use crate::devices::Device;
+use crate::device::Device;
 use crate::error::AttachError;
 use crate::identity::Identity;
 use neli::consts::nl::NlmF;

@@ -1,7 +1,6 @@
 //! What a program asks of the file system, apart from the protocol that brings it.
 
 use crate::metrics::Kind;
-use crate::reply::Reply;
 use rustix::io::Errno;
 use tonearm_fs::{Allocate, Attr, FsError, Listed, Piece, Rename, Seek, SetXattr, Space, Time};
 
@@ -16,10 +15,19 @@ pub struct Request {
     pub(crate) member: Option<u64>,
     /// The handle of the file, also the one that is being opened; 0 for none.
     pub(crate) handle: u64,
-    /// What for.
+    /// What is asked.
     pub(crate) operation: Operation,
-    /// The way back.
-    pub(crate) reply: Reply,
+    /// Sends the answer.
+    pub(crate) reply: Box<dyn Responder>,
+}
+
+/// Brings the answer of a request to who has asked. A transport implements it.
+pub(crate) trait Responder: Send {
+    /// Adds a line of a directory. True when there is no room for it.
+    fn add(&mut self, line: Line<'_>) -> bool;
+
+    /// Answers.
+    fn send(self: Box<Self>, result: Result<Answer, Errno>);
 }
 
 /// Who asks.
@@ -81,30 +89,13 @@ pub enum Operation {
     ReadLink {
         ino: u64,
     },
-    /// A file of any kind, by the type in `mode`.
-    Make {
-        dir: u64,
-        name: Vec<u8>,
-        mode: u32,
-        umask: u32,
-        rdev: u32,
-    },
+    Make(Make),
     MakeLink {
         dir: u64,
         name: Vec<u8>,
         target: Vec<u8>,
     },
-    /// Makes a regular file and opens it. There must be none of this name.
-    Create {
-        dir: u64,
-        name: Vec<u8>,
-        mode: u32,
-        umask: u32,
-        /// The caller takes no other file of this name.
-        exclusive: bool,
-        /// As for `Open`.
-        direct: bool,
-    },
+    Create(Create),
     Link {
         ino: u64,
         dir: u64,
@@ -131,26 +122,8 @@ pub enum Operation {
     Close {
         ino: u64,
     },
-    Read {
-        ino: u64,
-        offset: u64,
-        len: u64,
-        /// It is for the kernel's page cache.
-        cached: bool,
-    },
-    Write {
-        ino: u64,
-        offset: u64,
-        data: Vec<u8>,
-        /// The writer may not keep set-user-id bits.
-        kill_suid: bool,
-        /// The file is open with O_SYNC or O_DSYNC.
-        durable: bool,
-        /// The bytes go to the end of the file.
-        append: bool,
-        /// How they have come.
-        way: Way,
-    },
+    Read(Read),
+    Write(Write),
     Sync {
         ino: u64,
     },
@@ -213,6 +186,55 @@ pub enum Operation {
     },
     /// Ends it without effect.
     Abort,
+}
+
+/// Makes a file of any kind, by the type in `mode`.
+#[doc(hidden)]
+pub struct Make {
+    pub dir: u64,
+    pub name: Vec<u8>,
+    pub mode: u32,
+    pub umask: u32,
+    pub rdev: u32,
+}
+
+/// Makes a regular file and opens it. There must be none of this name.
+#[doc(hidden)]
+pub struct Create {
+    pub dir: u64,
+    pub name: Vec<u8>,
+    pub mode: u32,
+    pub umask: u32,
+    /// The caller takes no other file of this name.
+    pub exclusive: bool,
+    /// As for `Open`.
+    pub direct: bool,
+}
+
+/// Reads content.
+#[doc(hidden)]
+pub struct Read {
+    pub ino: u64,
+    pub offset: u64,
+    pub len: u64,
+    /// It is for the kernel's page cache.
+    pub cached: bool,
+}
+
+/// Writes content.
+#[doc(hidden)]
+pub struct Write {
+    pub ino: u64,
+    pub offset: u64,
+    pub data: Vec<u8>,
+    /// The writer may not keep set-user-id bits.
+    pub kill_suid: bool,
+    /// The file is open with O_SYNC or O_DSYNC.
+    pub durable: bool,
+    /// The bytes go to the end of the file.
+    pub append: bool,
+    /// How they have come.
+    pub way: Way,
 }
 
 /// How the bytes of a write have come.
@@ -293,9 +315,7 @@ impl Operation {
             | Self::ReadLink { .. }
             | Self::Open { .. } => |error| matches!(error, FsError::NotFound),
             // The name was free.
-            Self::Create {
-                exclusive: false, ..
-            } => |error| matches!(error, FsError::Exists),
+            Self::Create(create) if !create.exclusive => |error| matches!(error, FsError::Exists),
             // The name stood for a file of another owner, or for none.
             _ => |error| matches!(error, FsError::NotOwner),
         }
@@ -304,8 +324,8 @@ impl Operation {
     /// Memory that it holds until it is answered, in bytes.
     pub fn cost(&self) -> u64 {
         let payload = match self {
-            Self::Read { len, .. } => *len,
-            Self::Write { data, .. } => data.len() as u64,
+            Self::Read(read) => read.len,
+            Self::Write(write) => write.data.len() as u64,
             Self::SetXattr { value, .. } => value.len() as u64,
             _ => 0,
         };

@@ -110,12 +110,13 @@ fn by_helper(path: &Path, source: &str, options: &MountOptions) -> Result<OwnedF
             let said = ended.map_or(String::new(), |ended| {
                 String::from_utf8_lossy(&ended.stderr).trim().to_string()
             });
-            Err(match said.contains("ermission") {
-                true => not_permitted(said),
-                false => MountError::Refused {
+            Err(if said.contains("ermission") {
+                not_permitted(said)
+            } else {
+                MountError::Refused {
                     place: path.to_path_buf(),
                     said,
-                },
+                }
             })
         }
     }

@@ -4,8 +4,8 @@
 //! that it sleeps before it looks into the queue for the last time.
 
 use crate::members::Members;
-use crate::message::{Request, STOPPED};
-use crate::notices::Notice;
+use crate::message::{Answer, Request, STOPPED};
+use crate::notices::{Notice, Then};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,9 +13,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Most requests in it. Transports wait when it is full.
 const CAPACITY: usize = 64;
 
-struct Bell {
+struct Waker {
     asleep: AtomicBool,
-    ring: Box<dyn Fn() + Send + Sync>,
+    wake: Box<dyn Fn() + Send + Sync>,
 }
 
 /// What both ends share about units of programs.
@@ -38,26 +38,26 @@ impl Shared {
 #[derive(Clone)]
 pub struct Requests {
     sender: SyncSender<Request>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     pub(crate) shared: Arc<Shared>,
 }
 
 /// The receiving end.
 pub struct Incoming {
     receiver: Receiver<Request>,
-    bell: Arc<Bell>,
+    waker: Arc<Waker>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) notices: Sender<Notice>,
 }
 
 impl Requests {
-    /// A queue. `ring` wakes the receiver, a task of the engine: it notifies what [`FuseServer::start`](crate::FuseServer::start)
+    /// A queue. `wake` wakes the receiver, a task of the engine: it notifies what [`FuseServer::start`](crate::FuseServer::start)
     /// gets.
-    pub fn new(ring: impl Fn() + Send + Sync + 'static) -> (Self, Incoming) {
+    pub fn new(wake: impl Fn() + Send + Sync + 'static) -> (Self, Incoming) {
         let (sender, receiver) = sync_channel(CAPACITY);
-        let bell = Arc::new(Bell {
+        let waker = Arc::new(Waker {
             asleep: AtomicBool::new(false),
-            ring: Box::new(ring),
+            wake: Box::new(wake),
         });
         let (notices, receiver_of_notices) = channel();
         let shared = Arc::new(Shared {
@@ -67,13 +67,13 @@ impl Requests {
         });
         let incoming = Incoming {
             receiver,
-            bell: bell.clone(),
+            waker: waker.clone(),
             shared: shared.clone(),
             notices,
         };
         let requests = Self {
             sender,
-            bell,
+            waker,
             shared,
         };
         (requests, incoming)
@@ -83,23 +83,32 @@ impl Requests {
     pub(crate) fn send(&self, request: Request) {
         let sent = match self.sender.try_send(request) {
             Err(TrySendError::Full(request)) => {
-                self.bell.wake();
+                self.waker.wake();
                 self.sender.send(request).map_err(|refused| refused.0)
             }
             Err(TrySendError::Disconnected(request)) => Err(request),
             Ok(()) => Ok(()),
         };
         match sent {
-            Ok(()) => self.bell.wake(),
+            Ok(()) => self.waker.wake(),
             Err(request) => request.reply.send(Err(STOPPED)),
+        }
+    }
+
+    /// Does what follows a notice that the kernel has taken.
+    pub(crate) fn follow(&self, then: Option<Then>) {
+        match then {
+            Some(Then::Ask(request)) => self.send(*request),
+            Some(Then::Answer(reply, result)) => reply.send(result.map(|()| Answer::Done)),
+            None => {}
         }
     }
 }
 
-impl Bell {
+impl Waker {
     fn wake(&self) {
         if self.asleep.swap(false, Ordering::SeqCst) {
-            (self.ring)();
+            (self.wake)();
         }
     }
 }
@@ -110,9 +119,9 @@ impl Incoming {
         if let Ok(request) = self.receiver.try_recv() {
             return Some(request);
         }
-        self.bell.asleep.store(true, Ordering::SeqCst);
+        self.waker.asleep.store(true, Ordering::SeqCst);
         let request = self.receiver.try_recv().ok()?;
-        self.bell.asleep.store(false, Ordering::SeqCst);
+        self.waker.asleep.store(false, Ordering::SeqCst);
         Some(request)
     }
 

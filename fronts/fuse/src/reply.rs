@@ -1,7 +1,7 @@
 //! The answers to requests, as `fuser`'s replies.
 
 use crate::ioctl;
-use crate::message::{Answer, Line};
+use crate::message::{Answer, Line, Responder};
 use crate::translate::{attributes, file_type, generation};
 use fuser::{
     Errno as Code, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyCreate, ReplyData,
@@ -20,7 +20,7 @@ const KEPT: Duration = Duration::from_secs(24 * 3600);
 /// Most bytes of a name.
 const NAME_MAX: u32 = 255;
 
-/// The way back of a request.
+/// Answers a request of the kernel.
 pub(crate) struct Reply {
     pub to: To,
     pub block_size: u32,
@@ -43,16 +43,12 @@ pub(crate) enum To {
     Seek(ReplyLseek),
     Space(ReplyStatfs),
     Write(ReplyWrite),
-    /// To a test, which is no kernel.
-    #[cfg(feature = "testing")]
-    Test(crate::testing::Asked),
     /// With the size of the caller's buffer; 0 asks for the size of the value.
     Xattr(ReplyXattr, u32),
 }
 
-impl Reply {
-    /// Adds a line of a directory. True when there is no room for it.
-    pub fn add(&mut self, line: Line<'_>) -> bool {
+impl Responder for Reply {
+    fn add(&mut self, line: Line<'_>) -> bool {
         match (&mut self.to, line) {
             (To::Directory(reply), Line::Name(listed)) => reply.add(
                 INodeNo(listed.ino),
@@ -69,32 +65,38 @@ impl Reply {
                 &attributes(attr, self.block_size),
                 generation(attr),
             ),
-            #[cfg(feature = "testing")]
-            (To::Test(asked), line) => asked.add(&line),
             _ => unreachable!("lines go to the listing that asked for them"),
         }
     }
 
-    /// Answers. A kernel that is gone takes no answer.
-    pub fn send(self, result: Result<Answer, Errno>) {
+    /// A kernel that is gone takes no answer.
+    fn send(self: Box<Self>, result: Result<Answer, Errno>) {
         match result {
             Ok(answer) => self.succeed(answer),
             Err(error) => self.fail(error),
         }
     }
+}
 
+impl Reply {
     fn succeed(self, answer: Answer) {
         let block_size = self.block_size;
         let of = |attr: &Attr| attributes(attr, block_size);
         let keep = FopenFlags::FOPEN_KEEP_CACHE;
         let (all_direct, handle) = (self.direct_io, self.handle);
-        let file = |direct: bool| match direct || all_direct {
-            true => FopenFlags::FOPEN_DIRECT_IO,
-            false => keep,
+        let file = |direct: bool| {
+            if direct || all_direct {
+                FopenFlags::FOPEN_DIRECT_IO
+            } else {
+                keep
+            }
         };
-        let directory = |direct: bool| match direct {
-            true => FopenFlags::empty(),
-            false => keep | FopenFlags::FOPEN_CACHE_DIR,
+        let directory = |direct: bool| {
+            if direct {
+                FopenFlags::empty()
+            } else {
+                keep | FopenFlags::FOPEN_CACHE_DIR
+            }
         };
         match (self.to, answer) {
             (To::Entry(reply), Answer::Entry(attr, kept)) => {
@@ -146,8 +148,6 @@ impl Reply {
                 reply.data(&value);
             }
             (To::Xattr(reply, _), Answer::Bytes(_)) => reply.error(Code::ERANGE),
-            #[cfg(feature = "testing")]
-            (To::Test(asked), answer) => asked.answer(Ok(answer)),
             _ => unreachable!("an operation answers in its own kind"),
         }
     }
@@ -168,8 +168,6 @@ impl Reply {
             To::Space(reply) => reply.error(code),
             To::Write(reply) => reply.error(code),
             To::Xattr(reply, _) => reply.error(code),
-            #[cfg(feature = "testing")]
-            To::Test(asked) => asked.answer(Err(error)),
         }
     }
 }

@@ -18,8 +18,6 @@ use tonearm_rt::{Contained, Notify, Permit, Rt, Semaphore};
 
 /// Memory that requests under way may take. One more request is taken when it is used up.
 const UNDER_WAY_BYTES: u64 = 64 << 20;
-/// How often the end of requests under way is looked for.
-const LOOK: Nanos = Nanos::from_millis(5);
 
 /// The server of one mount; clones are handles.
 #[derive(Clone)]
@@ -33,6 +31,8 @@ struct State {
     /// Those of all front ends.
     all_under_way: UnderWay,
     stopping: Cell<bool>,
+    /// A request has ended.
+    ended: Notify,
     /// Requests have come, or the server stops.
     arrived: Notify,
     units: Rc<Units>,
@@ -42,7 +42,7 @@ struct State {
 }
 
 impl FuseServer {
-    /// Serves what comes through `incoming`, whose `ring` notifies `arrived`. Its requests are among those `under_way`.
+    /// Serves what comes through `incoming`, whose `wake` notifies `arrived`. Its requests are among those `under_way`.
     pub fn start(
         fs: &Fs,
         rt: &Rt,
@@ -50,6 +50,7 @@ impl FuseServer {
         incoming: Incoming,
         under_way: &UnderWay,
     ) -> Self {
+        let ended = Notify::new(rt);
         let server = Self(Rc::new(State {
             fs: fs.clone(),
             rt: rt.clone(),
@@ -57,10 +58,11 @@ impl FuseServer {
             under_way: Semaphore::new(rt, UNDER_WAY_BYTES),
             all_under_way: under_way.clone(),
             stopping: Cell::new(false),
+            ended: ended.clone(),
             arrived: arrived.clone(),
             units: Rc::new(Units::new(incoming.shared.clone(), rt)),
             notices: incoming.notices.clone(),
-            contained: Contained::new("a request of the mount", || {}),
+            contained: Contained::new("a request of the mount", move || ended.notify()),
         }));
         let notices = server.0.notices.clone();
         fs.watch_sessions(move |Invalidation { files, names }| {
@@ -91,13 +93,16 @@ impl FuseServer {
             unit.abort();
         }
         let until = self.0.rt.now() + grace.0;
-        while self.0.under_way.used() > 0 {
+        loop {
+            let ended = self.0.ended.wait();
+            if self.0.under_way.used() == 0 {
+                return true;
+            }
             if self.0.rt.now() > until {
                 return false;
             }
-            self.0.rt.sleep(LOOK).await;
+            ended.until(until + 1).await;
         }
-        true
     }
 
     async fn take_all(self, incoming: Incoming) {
@@ -120,6 +125,8 @@ impl FuseServer {
             }
             rt.spawn_contained(contained, self.clone().answer(request, permit));
         }
+        // A request that came too late has given its memory back.
+        self.0.ended.notify();
         incoming.refuse_all();
         self.0.fs.watch_sessions(|_| {});
         self.0.fs.close_handles();
@@ -137,6 +144,7 @@ impl FuseServer {
             metrics.count(kind, bytes, rt.now().since(began).0);
         }
         drop(permit);
+        self.0.ended.notify();
     }
 
     /// Carries a request out and answers it. Gives the bytes of content, `None` for an error.
@@ -168,7 +176,7 @@ impl FuseServer {
                 // The end of a unit is what makes its changes durable.
                 let is_durable = is_change && matches!(context.place, Place::Committed);
                 let performed = async {
-                    let answer = perform(&context, request.operation, &mut reply).await?;
+                    let answer = perform(&context, request.operation, &mut *reply).await?;
                     if is_durable {
                         fs.sync(None).await?;
                     }
@@ -179,9 +187,12 @@ impl FuseServer {
             Err(error) => Err(error),
         };
         let bytes = result.as_ref().ok().map(Answer::bytes);
-        reply.send(result.map_err(|error| match is_outdated_by(&error) {
-            true => Errno::STALE,
-            false => errno(&error),
+        reply.send(result.map_err(|error| {
+            if is_outdated_by(&error) {
+                Errno::STALE
+            } else {
+                errno(&error)
+            }
         }));
         bytes
     }
@@ -208,12 +219,11 @@ impl FuseServer {
         }
         let result = match units.take_begun(request.handle) {
             Ok((number, unit)) => {
-                let result = match commits {
-                    true => self.0.rt.engine(self.commit(&unit)).await,
-                    false => {
-                        unit.abort();
-                        Ok(())
-                    }
+                let result = if commits {
+                    self.0.rt.engine(self.commit(&unit)).await
+                } else {
+                    unit.abort();
+                    Ok(())
                 };
                 // Its files can be used outside of the unit.
                 units.release_handles(number);
@@ -225,7 +235,7 @@ impl FuseServer {
         };
         let bytes = result.as_ref().ok().map(|()| 0);
         let result = result.map_err(|error| errno(&error));
-        let then = Some(Then::Answer(Box::new(request.reply), result));
+        let then = Some(Then::Answer(request.reply, result));
         let (files, names) = (files.unwrap_or_default(), Vec::new());
         let _ = notices.send(Notice { files, names, then });
         Some(bytes)

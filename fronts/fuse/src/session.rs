@@ -2,11 +2,10 @@
 
 use crate::error::MountError;
 use crate::mounting::{Mounted, mount_on};
-use crate::notices::tell_all;
 use crate::options::MountOptions;
 use crate::place::Mountable;
 use crate::queue::Requests;
-use crate::transport::Transport;
+use crate::transport::{Transport, tell_all};
 use fuser::{Config, SessionACL};
 use std::io;
 use std::num::NonZero;

@@ -3,17 +3,14 @@
 mod hostile;
 
 pub use self::hostile::use_all;
-pub use crate::message::{Changes, Operation, Way, When};
+pub use crate::message::{Changes, Create, Make, Operation, Read, Way, When, Write};
 
-use crate::message::{Answer, Caller, Line, Request};
-use crate::notices::{Notice, Then};
+use crate::message::{Answer, Caller, Line, Request, Responder};
+use crate::notices::Notice;
 use crate::queue::Requests;
-use crate::reply::{Reply, To};
 use crate::server::FuseServer;
 use crate::translate::{attributes, generation};
-use fuser::FileHandle;
 use rustix::io::Errno;
-use std::cell::RefCell;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError, channel};
 use tonearm_base::Nanos;
 use tonearm_fs::{Attr, Fs, Inode};
@@ -64,28 +61,28 @@ fn translate(attr: &Attr) {
     let _ = (attributes(attr, 4096), generation(attr));
 }
 
-/// The way back to the test.
-pub(crate) struct Asked {
+/// Answers the test.
+struct Asked {
     sender: Sender<Result<Said, Errno>>,
-    lines: RefCell<Vec<(u64, u64, Vec<u8>)>>,
+    lines: Vec<(u64, u64, Vec<u8>)>,
 }
 
-impl Asked {
-    pub fn add(&self, line: &Line<'_>) -> bool {
+impl Responder for Asked {
+    fn add(&mut self, line: Line<'_>) -> bool {
         let (Line::Name(listed) | Line::WithAttr(listed, ..)) = line;
         if let Line::WithAttr(_, attr, _) = line {
             translate(attr);
         }
-        let mut lines = self.lines.borrow_mut();
-        let has_room = lines.len() < LINES_MAX;
+        let has_room = self.lines.len() < LINES_MAX;
         if has_room {
-            lines.push((listed.place, listed.ino, listed.name.clone()));
+            self.lines
+                .push((listed.place, listed.ino, listed.name.clone()));
         }
         !has_room
     }
 
-    pub fn answer(self, answer: Result<Answer, Errno>) {
-        let lines = self.lines.into_inner();
+    fn send(self: Box<Self>, answer: Result<Answer, Errno>) {
+        let Self { sender, lines } = *self;
         let said = answer.map(|answer| {
             let bytes = answer.bytes();
             let (file, number, bytes) = match answer {
@@ -109,7 +106,7 @@ impl Asked {
             }
         });
         // A test may be over.
-        let _ = self.sender.send(said);
+        let _ = sender.send(said);
     }
 }
 
@@ -152,7 +149,7 @@ impl Mount {
     pub async fn ask(&self, by: By, operation: Operation) -> Result<Said, Errno> {
         let (sender, answer) = channel();
         let (uid, gid) = by.user;
-        let lines = RefCell::default();
+        let lines = Vec::new();
         self.send(Request {
             // No process of this number is there.
             caller: Caller {
@@ -163,12 +160,7 @@ impl Mount {
             member: by.member,
             handle: by.handle,
             operation,
-            reply: Reply {
-                to: To::Test(Asked { sender, lines }),
-                block_size: 4096,
-                direct_io: false,
-                handle: FileHandle(by.handle),
-            },
+            reply: Box::new(Asked { sender, lines }),
         });
         loop {
             match answer.try_recv() {
@@ -177,11 +169,8 @@ impl Mount {
                 Err(TryRecvError::Disconnected) => panic!("a request without an answer"),
             }
             while let Ok(notice) = self.notices.try_recv() {
-                match notice.then {
-                    Some(Then::Ask(request)) => self.send(*request),
-                    Some(Then::Answer(reply, result)) => reply.send(result.map(|()| Answer::Done)),
-                    None => {}
-                }
+                self.requests.follow(notice.then);
+                self.arrived.notify();
             }
             self.rt.sleep(LOOK).await;
         }

@@ -6,7 +6,8 @@
 //! ENOSYS by `fuser`, and the kernel does not ask again: flush, access, locks, poll.
 
 use crate::ioctl;
-use crate::message::{Caller, Changes, Operation, Request, Way, When};
+use crate::message::{Caller, Changes, Create, Make, Operation, Read, Request, Way, When, Write};
+use crate::notices::Notice;
 use crate::operations::WITHOUT_EFFECT;
 use crate::queue::Requests;
 use crate::reply::{Reply, To};
@@ -23,6 +24,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::Receiver;
 use std::time::SystemTime;
 use tonearm_fs::{Allocate, Rename, Seek, SetXattr};
 
@@ -90,12 +92,11 @@ impl Transport {
     }
 
     fn send_on(&self, by: &fuser::Request, handle: FileHandle, operation: Operation, to: To) {
-        let member = match handle.0 != 0 && operation.is_of_handle() {
-            true => None,
-            false => {
-                let members = &self.requests.shared.members;
-                members.unit_of(by.pid(), (by.uid(), by.gid()))
-            }
+        let member = if handle.0 != 0 && operation.is_of_handle() {
+            None
+        } else {
+            let members = &self.requests.shared.members;
+            members.unit_of(by.pid(), (by.uid(), by.gid()))
         };
         self.requests.send(Request {
             caller: Caller {
@@ -106,12 +107,12 @@ impl Transport {
             member,
             handle: handle.0,
             operation,
-            reply: Reply {
+            reply: Box::new(Reply {
                 to,
                 block_size: self.block_size,
                 direct_io: self.direct_io,
                 handle,
-            },
+            }),
         });
     }
 
@@ -122,16 +123,17 @@ impl Transport {
     }
 }
 
-/// Tells the kernel that a name may stand for another file.
-pub(crate) fn forget_name(kernel: &fuser::Notifier, dir: u64, name: &[u8]) {
-    // It keeps nothing of the kind, or is gone.
-    let _ = kernel.inval_entry(INodeNo(dir), OsStr::from_bytes(name));
-}
-
-/// Tells the kernel that a file may have other attributes and other content.
-pub(crate) fn forget_file(kernel: &fuser::Notifier, ino: u64) {
-    // As above.
-    let _ = kernel.inval_inode(INodeNo(ino), 0, 0);
+/// Tells the kernel everything that comes. Errors mean that it keeps nothing of the kind, or is gone.
+pub(crate) fn tell_all(notices: &Receiver<Notice>, requests: &Requests, kernel: &fuser::Notifier) {
+    while let Ok(notice) = notices.recv() {
+        for (dir, name) in &notice.names {
+            let _ = kernel.inval_entry(INodeNo(*dir), OsStr::from_bytes(name));
+        }
+        for ino in notice.files {
+            let _ = kernel.inval_inode(INodeNo(ino), 0, 0);
+        }
+        requests.follow(notice.then);
+    }
 }
 
 fn bytes(name: &OsStr) -> Vec<u8> {
@@ -222,13 +224,13 @@ impl Filesystem for Transport {
         reply: ReplyEntry,
     ) {
         let (dir, name) = (dir.0, bytes(name));
-        let make = Operation::Make {
+        let make = Operation::Make(Make {
             dir,
             name,
             mode,
             umask,
             rdev,
-        };
+        });
         self.send(by, make, To::Entry(reply));
     }
 
@@ -241,13 +243,13 @@ impl Filesystem for Transport {
         umask: u32,
         reply: ReplyEntry,
     ) {
-        let make = Operation::Make {
+        let make = Operation::Make(Make {
             dir: dir.0,
             name: bytes(name),
             mode: mode & !TYPE | DIRECTORY,
             umask,
             rdev: 0,
-        };
+        });
         self.send(by, make, To::Entry(reply));
     }
 
@@ -335,14 +337,14 @@ impl Filesystem for Transport {
         flags: i32,
         reply: ReplyCreate,
     ) {
-        let create = Operation::Create {
+        let create = Operation::Create(Create {
             dir: dir.0,
             name: bytes(name),
             mode: mode & !TYPE | REGULAR,
             umask,
             exclusive: flags & O_EXCL != 0,
             direct: self.direct_io || flags & O_DIRECT != 0,
-        };
+        });
         self.send_open(by, create, To::Create(reply));
     }
 
@@ -357,13 +359,13 @@ impl Filesystem for Transport {
         owner: Option<LockOwner>,
         reply: ReplyData,
     ) {
-        let read = Operation::Read {
+        let read = Operation::Read(Read {
             ino: ino.0,
             offset,
             len: u64::from(size),
             // The kernel names the owner of the descriptor for reads past its page cache alone.
             cached: owner.is_none(),
-        };
+        });
         self.send_on(by, handle, read, To::Data(reply));
     }
 
@@ -384,7 +386,7 @@ impl Filesystem for Transport {
             (how, _) if how.contains(WriteFlags::FUSE_WRITE_LOCKOWNER) => Way::Direct,
             _ => Way::Buffered,
         };
-        let write = Operation::Write {
+        let write = Operation::Write(Write {
             ino: ino.0,
             offset,
             data: data.to_vec(),
@@ -392,7 +394,7 @@ impl Filesystem for Transport {
             durable: flags.0 & O_DSYNC != 0,
             append: flags.0 & O_APPEND != 0 && way != Way::Mapped,
             way,
-        };
+        });
         self.send_on(by, handle, write, To::Write(reply));
     }
 

@@ -82,9 +82,10 @@ impl Counters {
     pub fn note(&self, request: &Answered) {
         let counters = self.of(request.kind);
         add(&counters.requests, 1);
-        match request.failed {
-            true => add(&counters.errors, 1),
-            false => add(&counters.bytes, request.bytes),
+        if request.failed {
+            add(&counters.errors, 1)
+        } else {
+            add(&counters.bytes, request.bytes)
         }
     }
 }

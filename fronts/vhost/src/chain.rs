@@ -132,10 +132,12 @@ impl Chain {
     }
 
     fn push(&mut self, descriptor: Descriptor) -> Result<(), Malformed> {
-        let parts = match descriptor.is_write_only() {
-            true => &mut self.writable,
-            false if self.writable.parts.is_empty() => &mut self.readable,
-            false => return Err(Malformed::Order),
+        let parts = if descriptor.is_write_only() {
+            &mut self.writable
+        } else if self.writable.parts.is_empty() {
+            &mut self.readable
+        } else {
+            return Err(Malformed::Order);
         };
         parts.bytes += u64::from(descriptor.len());
         parts.parts.push(Part {

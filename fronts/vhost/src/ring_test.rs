@@ -479,9 +479,10 @@ fn panic_of_a_ring_ends_its_connection_alone() {
             machine.run_until(|ring, _| ring.under_way.get() > 0);
         }
         let queue = machine.ring.queue.borrow_mut();
-        match answers {
-            true => machine.wait_until(|ring, _| ring.is_lost.get()),
-            false => machine.run_until(|ring, _| ring.is_lost.get()),
+        if answers {
+            machine.wait_until(|ring, _| ring.is_lost.get())
+        } else {
+            machine.run_until(|ring, _| ring.is_lost.get())
         }
         drop(queue);
         assert_eq!((reports.get(), used(&machine.memory)), (1, stays));

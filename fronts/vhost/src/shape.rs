@@ -75,9 +75,10 @@ impl Shape {
             | feature::EVENT_INDEX
             | feature::VERSION_1;
         common
-            | match self.read_only {
-                true => feature::READ_ONLY,
-                false => feature::DISCARD | feature::WRITE_ZEROES,
+            | if self.read_only {
+                feature::READ_ONLY
+            } else {
+                feature::DISCARD | feature::WRITE_ZEROES
             }
     }
 

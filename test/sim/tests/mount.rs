@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_disk::{Ack, OpenOptions};
 use tonearm_fs::{ACL_ACCESS, Allocate, Fs, ROOT_INO, Rename, SetXattr};
-use tonearm_fuse::testing::{By, Changes, Mount, Operation, Way, When};
+use tonearm_fuse::testing::{By, Changes, Create, Make, Mount, Operation, Way, When, Write};
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
 use tonearm_sim::trees::{dump, sound, time};
@@ -40,17 +40,17 @@ fn on(handle: u64) -> By {
 }
 
 fn make(dir: u64, name: &[u8], mode: u32) -> Operation {
-    Operation::Make {
+    Operation::Make(Make {
         dir,
         name: name.to_vec(),
         mode,
         umask: 0,
         rdev: 0,
-    }
+    })
 }
 
 fn write(ino: u64, offset: u64, data: Vec<u8>, durable: bool) -> Operation {
-    Operation::Write {
+    Operation::Write(Write {
         ino,
         offset,
         data,
@@ -58,7 +58,7 @@ fn write(ino: u64, offset: u64, data: Vec<u8>, durable: bool) -> Operation {
         durable,
         append: false,
         way: Way::Direct,
-    }
+    })
 }
 
 fn set(ino: u64, changes: Changes) -> Operation {
@@ -230,21 +230,25 @@ const CHANGES: [(&str, u64, u64, Last); 24] = [
         name: b"user.old".to_vec(),
     }),
     ("setfacl", 0, FILE, |s| set_xattr(s.f, ACL_ACCESS, &ACL)),
-    ("create", 9, DIRECTORY, |s| Operation::Create {
-        dir: s.d,
-        name: b"new".to_vec(),
-        mode: 0o100_600,
-        umask: 0,
-        exclusive: true,
-        direct: false,
+    ("create", 9, DIRECTORY, |s| {
+        Operation::Create(Create {
+            dir: s.d,
+            name: b"new".to_vec(),
+            mode: 0o100_600,
+            umask: 0,
+            exclusive: true,
+            direct: false,
+        })
     }),
-    ("create, its file synced", 9, 9, |s| Operation::Create {
-        dir: s.d,
-        name: b"new".to_vec(),
-        mode: 0o100_600,
-        umask: 0,
-        exclusive: false,
-        direct: false,
+    ("create, its file synced", 9, 9, |s| {
+        Operation::Create(Create {
+            dir: s.d,
+            name: b"new".to_vec(),
+            mode: 0o100_600,
+            umask: 0,
+            exclusive: false,
+            direct: false,
+        })
     }),
     ("mkdir", 0, DIRECTORY, |s| make(s.d, b"new", 0o040_700)),
     ("mknod", 0, DIRECTORY, |s| make(s.d, b"new", 0o010_700)),

@@ -15,6 +15,7 @@ mod core;
 mod crash;
 mod disk;
 mod driver;
+mod events;
 mod jitter;
 
 pub use crash::Crash;

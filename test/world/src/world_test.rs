@@ -1,6 +1,6 @@
 use crate::{DiskImage, Jitter, JitterTimes, SimDisk, SimOptions, SimWorld, Zeroing};
 use tonearm_base::{BufPool, Nanos};
-use tonearm_rt::{Data, DeviceId, Op, Request, Rt};
+use tonearm_rt::{Data, DeviceId, Op, Request, Rt, channel};
 
 const DISK: DeviceId = DeviceId(0);
 
@@ -163,4 +163,25 @@ fn the_same_seed_gives_the_same_trace() {
     };
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
+}
+
+#[test]
+fn values_of_a_channel_come_in_virtual_time() {
+    let (_world, rt) = world(1);
+    let (sender, mut receiver) = channel(&rt, 4).unwrap();
+    let timer = rt.clone();
+    rt.spawn_detached(async move {
+        for value in 0..3 {
+            timer.sleep(Nanos::from_millis(5)).await;
+            assert!(sender.send(value));
+        }
+    });
+    let clock = rt.clone();
+    rt.block_on(async move {
+        for value in 0..3 {
+            assert_eq!(receiver.recv().await, Some(value));
+            assert_eq!(clock.now(), Nanos::from_millis(5 * (value + 1)));
+        }
+        assert_eq!(receiver.recv().await, None);
+    });
 }

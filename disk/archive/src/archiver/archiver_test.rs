@@ -139,7 +139,8 @@ fn own_object_is_not_taken_for_another() {
             let (sender, receiver) = std::sync::mpsc::channel();
             rig.after(3500, |rig| {
                 let lsn = Lsn(rig.durable.get());
-                let (name, done) = ("named".to_string(), sender);
+                let name = "named".to_string();
+                let done = Box::new(move |result| sender.send(result).unwrap());
                 rig.marks.borrow_mut().push(MarkRequest { name, lsn, done });
             });
             rig.run(6).unwrap();

@@ -2,11 +2,10 @@
 
 use crate::error::StoreError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::channel;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tonearm_archive::{
     ArchiveError, Archiver, ArchiverOptions, Blocks, Bucket, EngineSource, KnownCommit,
     MarkRequest, ReadResult, SeekResult, Source, StoreShape,
@@ -17,10 +16,6 @@ use tonearm_rt::Boxed;
 
 /// How long an archiver may take at its end.
 pub const ARCHIVE_GRACE: Nanos = Nanos::from_secs(30);
-/// How often the end of an archiver is looked for.
-const LOOK_FOR_END: Duration = Duration::from_millis(5);
-/// How often a waiting archiver looks whether it is to end.
-const LOOK: Duration = Duration::from_millis(50);
 
 /// A call that is to be made on the engine's thread. It keeps its result to itself.
 pub type Call = Box<dyn FnOnce(EngineSource) -> Boxed<'static, ()> + Send>;
@@ -38,14 +33,46 @@ pub struct ArchiveEnd {
 
 /// A running archiver.
 pub struct ArchiveThread {
-    ending: Arc<AtomicBool>,
+    ending: Arc<Ending>,
+    /// Closed when it has ended.
+    gone: Receiver<()>,
     thread: JoinHandle<Result<(), String>>,
+}
+
+/// Whether an archiver is to end.
+#[derive(Default)]
+struct Ending {
+    is_set: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Ending {
+    fn lock(&self) -> MutexGuard<'_, bool> {
+        self.is_set.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_set(&self) -> bool {
+        *self.lock()
+    }
+
+    fn set(&self) {
+        *self.lock() = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits until it is set, no longer than for `span`.
+    fn wait(&self, span: Duration) {
+        let waited = self
+            .changed
+            .wait_timeout_while(self.lock(), span, |is_set| !*is_set);
+        drop(waited);
+    }
 }
 
 /// A source on another thread.
 struct ThreadSource {
     caller: Caller,
-    ending: Arc<AtomicBool>,
+    ending: Arc<Ending>,
 }
 
 impl ThreadSource {
@@ -98,14 +125,12 @@ impl Source for ThreadSource {
 
     fn sleep(&self, span: Nanos) -> Boxed<'_, ()> {
         Box::pin(async move {
-            let mut left = Duration::from_nanos(span.0);
-            // An archiver that is to end looks at once, and then waits as it says.
-            let was_ending = self.is_ending();
-            while !left.is_zero() && self.is_ending() == was_ending {
-                let part = left.min(LOOK);
-                // Nothing else runs on this thread.
-                std::thread::sleep(part);
-                left -= part;
+            let span = Duration::from_nanos(span.0);
+            // Nothing else runs on this thread. An archiver that is to end looks at once, and then waits as it says.
+            if self.is_ending() {
+                std::thread::sleep(span);
+            } else {
+                self.ending.wait(span);
             }
         })
     }
@@ -121,7 +146,7 @@ impl Source for ThreadSource {
     }
 
     fn is_ending(&self) -> bool {
-        self.ending.load(Ordering::SeqCst)
+        self.ending.is_set()
     }
 }
 
@@ -160,13 +185,15 @@ impl ArchiveThread {
         if options.who.is_empty() {
             options.who = this_process();
         }
-        let ending = Arc::new(AtomicBool::new(false));
+        let ending = Arc::new(Ending::default());
+        let (present, gone) = channel();
         let source = ThreadSource {
             caller,
             ending: ending.clone(),
         };
         let thread = std::thread::Builder::new().name("archive".into());
         let thread = thread.spawn(move || {
+            let _present = present;
             let result = catch_unwind(AssertUnwindSafe(|| {
                 let mut archiver = Archiver::new(&bucket, &source, options);
                 let result = pollster::block_on(archiver.run());
@@ -189,17 +216,26 @@ impl ArchiveThread {
             });
             result
         })?;
-        Ok(Self { ending, thread })
+        Ok(Self {
+            ending,
+            gone,
+            thread,
+        })
     }
 
     /// Lets it archive what is durable, and end.
     pub fn end(&self) {
-        self.ending.store(true, Ordering::SeqCst);
+        self.ending.set();
     }
 
     /// True when it has ended.
     pub fn has_ended(&self) -> bool {
         self.thread.is_finished()
+    }
+
+    /// Waits for its end; false when it has not ended after `span`.
+    pub fn ends_within(&self, span: Duration) -> bool {
+        self.gone.recv_timeout(span) == Err(RecvTimeoutError::Disconnected)
     }
 
     /// Waits for its end.
@@ -213,15 +249,8 @@ impl ArchiveThread {
 
     /// Lets it end. False when it has not ended within [`ARCHIVE_GRACE`].
     pub(crate) fn has_ended_in_time(&self) -> bool {
-        let until = Instant::now() + Duration::from_nanos(ARCHIVE_GRACE.0);
         self.end();
-        while !self.has_ended() {
-            if Instant::now() >= until {
-                return false;
-            }
-            std::thread::sleep(LOOK_FOR_END);
-        }
-        true
+        self.ends_within(Duration::from_nanos(ARCHIVE_GRACE.0))
     }
 
     /// Lets the archiver of a store that is about to be closed get everything, and waits for its end. `flush` makes durable what

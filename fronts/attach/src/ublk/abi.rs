@@ -138,9 +138,10 @@ impl Parameters {
 
     pub fn to_bytes(&self) -> [u8; Self::BYTES] {
         let (basic, discard) = (1 << 0, 1 << 1);
-        let types: u32 = match self.read_only {
-            true => basic,
-            false => basic | discard,
+        let types: u32 = if self.read_only {
+            basic
+        } else {
+            basic | discard
         };
         let (read_only, volatile_cache, fua) = (u32::from(self.read_only), 1 << 2, 1 << 3);
         let attributes: u32 = read_only | volatile_cache | fua;

@@ -7,7 +7,7 @@
 
 use super::abi::{DeviceInfo, Parameters, State, control, flag};
 use super::label;
-use crate::devices::{Device, Driver, load_module};
+use crate::device::{Device, Driver, load_module};
 use crate::error::AttachError;
 use crate::identity::Identity;
 use rustix::fs::{Mode, OFlags};
@@ -33,7 +33,7 @@ const NOTICE_MS: u32 = 1000;
 
 /// How long a device may take to go.
 const GOING: Duration = Duration::from_secs(10);
-const LOOK: Duration = Duration::from_millis(5);
+const GOING_CHECK_EVERY: Duration = Duration::from_millis(5);
 
 /// What the kernel must know of a volume.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -90,9 +90,10 @@ impl Ublk {
             asked => asked?,
         }
         #[expect(clippy::host_endian_bytes, reason = "the kernel's order")]
-        match u64::from_ne_bytes(features) & flag::NEEDED == flag::NEEDED {
-            true => Ok(ublk),
-            false => Err(AttachError::OldUblk),
+        if u64::from_ne_bytes(features) & flag::NEEDED == flag::NEEDED {
+            Ok(ublk)
+        } else {
+            Err(AttachError::OldUblk)
         }
     }
 
@@ -389,16 +390,17 @@ impl Ublk {
     ) -> Result<(), AttachError> {
         let before = self.info(index)?;
         let served = before.is_some_and(|info| info.state == State::Live);
-        match force {
-            true => self.abort(index, identity)?,
-            false => self.stop(index, identity)?,
+        if force {
+            self.abort(index, identity)?
+        } else {
+            self.stop(index, identity)?
         }
         let began = Instant::now();
         while served && self.belongs(index, identity)? {
             if began.elapsed() > GOING {
                 break;
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(GOING_CHECK_EVERY);
         }
         self.delete(index, identity)
     }

@@ -6,7 +6,7 @@
 mod content;
 
 use self::content::{Files, Lists};
-use super::DAMAGED;
+use super::exit_code::DAMAGED;
 use super::scrub::show_damage;
 use crate::cli::Check;
 use crate::control::{ArrayInfo, DamagedGroup};

@@ -11,7 +11,7 @@ mod tree;
 
 use self::copy::{Bar, Stop};
 use self::place::Place;
-use super::DAMAGED;
+use super::exit_code::DAMAGED;
 use crate::cli::{CopyOut, Files as Arguments, FilesAction, StoreArgs};
 use anyhow::Context;
 use serde::Serialize;

@@ -7,6 +7,7 @@ mod check;
 mod checkpoint;
 mod create;
 mod exec;
+mod exit_code;
 mod files;
 mod info;
 mod member;
@@ -28,9 +29,6 @@ use crate::cli::{Cli, Command};
 use clap::CommandFactory;
 use std::process::ExitCode;
 use tonearm_terminal::pages;
-
-/// Exit code of a check that has found damage.
-const DAMAGED: u8 = 3;
 
 /// Carries out the command.
 ///

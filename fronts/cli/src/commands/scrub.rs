@@ -1,6 +1,6 @@
 //! `tonearm scrub`: by the server of the store, or in process when it is not served.
 
-use super::DAMAGED;
+use super::exit_code::DAMAGED;
 use crate::cli::{self, AckMode, VolumeStore, WriteCacheMode};
 use crate::control::{Answer, Client, DamagedGroup, Request, ScrubResult};
 use crate::opening;

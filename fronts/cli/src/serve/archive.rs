@@ -6,22 +6,17 @@
 
 use crate::control::ArchiveStart;
 use anyhow::bail;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, SyncSender, TryRecvError, channel, sync_channel};
 use tonearm_archive::{ArchiverOptions, Bucket, EngineSource, MarkRequest};
 use tonearm_base::{Lsn, Nanos};
 use tonearm_bucket::{RealBucket, Writer};
 use tonearm_engine::{ArchiveInfo, ArchiveState, Engine};
-use tonearm_rt::{Data, DeviceId, Op};
+use tonearm_rt::{Notify, Receiver, channel};
 use tonearm_store::{
     ARCHIVE_GRACE, ArchiveEnd, ArchiveThread, Call, Executor, archive_unfinished, begin_archive,
 };
 use tonearm_terminal::report;
-use tonearm_uring::EventSender;
-
-/// How often the end of an archiver is looked for.
-const LOOK: Nanos = Nanos::from_millis(20);
 
 /// What an archive is to be.
 #[derive(Clone)]
@@ -60,12 +55,16 @@ struct State {
     executor: Executor,
     engine: Engine,
     running: RefCell<Option<Running>>,
+    /// An archiver makes no more calls.
+    ended: Notify,
 }
 
 struct Running {
     source: EngineSource,
     thread: ArchiveThread,
     bucket: RealBucket,
+    /// Its archiver makes no more calls: its thread has ended but for its last steps.
+    has_ended: Rc<Cell<bool>>,
 }
 
 impl Archives {
@@ -75,6 +74,7 @@ impl Archives {
             executor: executor.clone(),
             engine: engine.clone(),
             running: RefCell::default(),
+            ended: Notify::new(&executor.rt),
         }))
     }
 
@@ -89,14 +89,15 @@ impl Archives {
     ) -> anyhow::Result<()> {
         let rt = &self.0.executor.rt;
         let source = begin_archive(&self.0.engine, rt, &plan.bucket.url())?;
-        let bucket = plan.bucket.clone();
-        match self.start_thread(plan, &source, refused) {
+        let (bucket, has_ended) = (plan.bucket.clone(), Rc::new(Cell::new(false)));
+        match self.start_thread(plan, &source, &has_ended, refused) {
             Ok(thread) => {
                 rt.spawn_detached(report_states(self.0.engine.clone()));
                 *self.0.running.borrow_mut() = Some(Running {
                     source,
                     thread,
                     bucket,
+                    has_ended,
                 });
             }
             Err(error) => {
@@ -111,17 +112,18 @@ impl Archives {
         &self,
         plan: ArchivePlan,
         source: &EngineSource,
+        has_ended: &Rc<Cell<bool>>,
         refused: impl FnOnce() + Send + 'static,
     ) -> anyhow::Result<ArchiveThread> {
-        let (bell, ring) = self.0.executor.handle.add_event()?;
-        let (calls, made) = sync_channel(1);
         let rt = &self.0.executor.rt;
-        rt.spawn_detached(make_calls(self.clone(), source.clone(), bell, made));
-        let line = Line {
-            calls,
-            ring: NotifyOnDrop(ring),
-        };
-        let caller = move |call| line.send(call);
+        let (calls, made) = channel(rt, 1)?;
+        let (archives, source, has_ended) = (self.clone(), source.clone(), has_ended.clone());
+        rt.spawn_detached(async move {
+            make_calls(&source, made).await;
+            has_ended.set(true);
+            archives.0.ended.notify();
+        });
+        let caller = move |call| calls.send(call);
         let ended = move |end: ArchiveEnd| {
             if let Err(why) = end.result {
                 report::note(format_args!("the archive has ended: {why}"));
@@ -154,7 +156,7 @@ impl Archives {
         }
     }
 
-    /// Asks for a mark at commit `lsn`. The result comes through the channel.
+    /// Asks for a mark at commit `lsn`. The result comes through the channel, which ends without one when the archive does.
     ///
     /// # Errors
     /// When there is no archive.
@@ -166,7 +168,11 @@ impl Archives {
         let Some(running) = running else {
             bail!("the store is not archived; start with `tonearm archive start`");
         };
-        let (done, result) = channel();
+        let (sender, result) = channel(&self.0.executor.rt, 1)?;
+        let done = Box::new(move |marked| {
+            // The client may have gone.
+            sender.send(marked);
+        });
         running.source.mark(MarkRequest { name, lsn, done });
         Ok(result)
     }
@@ -181,11 +187,15 @@ impl Archives {
         if let Some(running) = &*self.0.running.borrow() {
             running.thread.end();
         }
-        while !self.has_ended() {
+        loop {
+            let ended = self.0.ended.wait();
+            if self.has_ended() {
+                break;
+            }
             if rt.now() > until {
                 return Err(archive_unfinished().into());
             }
-            rt.sleep(LOOK).await;
+            ended.until(until + 1).await;
         }
         let Some(running) = self.0.running.take() else {
             return Ok(false);
@@ -198,7 +208,7 @@ impl Archives {
         let running = self.0.running.borrow();
         running
             .as_ref()
-            .is_none_or(|running| running.thread.has_ended())
+            .is_none_or(|running| running.has_ended.get())
     }
 }
 
@@ -261,52 +271,12 @@ impl Reported {
     }
 }
 
-/// The archiver's end of the channel. When it is dropped, the engine's thread is woken once the channel is gone.
-struct Line {
-    calls: SyncSender<Call>,
-    ring: NotifyOnDrop,
-}
-
-struct NotifyOnDrop(EventSender);
-
-impl Drop for NotifyOnDrop {
-    fn drop(&mut self) {
-        self.0.notify();
-    }
-}
-
-impl Line {
-    fn send(&self, call: Call) -> bool {
-        let sent = self.calls.send(call).is_ok();
-        self.ring.0.notify();
-        sent
-    }
-}
-
 /// Makes the calls of an archiver until it is gone.
-async fn make_calls(
-    archives: Archives,
-    source: EngineSource,
-    bell: DeviceId,
-    calls: Receiver<Call>,
-) {
-    let Executor { rt, pool, .. } = &archives.0.executor;
-    let mut buf = pool.alloc(8);
-    loop {
-        match calls.try_recv() {
-            Ok(call) => call(source.clone()).await,
-            Err(TryRecvError::Disconnected) => break,
-            Err(TryRecvError::Empty) => {
-                let (result, data) = rt.stream(bell, Op::Recv, Data::whole(buf)).await;
-                buf = data.into_buf();
-                if result.is_err() {
-                    break;
-                }
-            }
-        }
+async fn make_calls(source: &EngineSource, mut calls: Receiver<Call>) {
+    while let Some(call) = calls.recv().await {
+        call(source.clone()).await;
     }
     source.end();
-    let (_closed, _) = rt.stream(bell, Op::Close, Data::None).await;
 }
 
 #[cfg(test)]

@@ -31,8 +31,8 @@ use tonearm_nbd::{Accepted, Catalog, Client, Export};
 use tonearm_terminal::report;
 
 /// How often a dead socket of the kernel is looked for, and for how long. The kernel notices one within milliseconds.
-const LOOK: Duration = Duration::from_millis(50);
-const LOOK_MAX: Duration = Duration::from_secs(30);
+const RECONNECT_EVERY: Duration = Duration::from_millis(50);
+const RECONNECT_MAX: Duration = Duration::from_secs(30);
 
 /// How long a device that has lost its socket may take to go, before it is given another one.
 const GOING: Duration = Duration::from_millis(300);
@@ -209,10 +209,10 @@ impl Link {
             if let Some(end) = self.reconnect(&kernel, &device)? {
                 return Ok((device, end));
             }
-            if began.elapsed() > LOOK_MAX {
+            if began.elapsed() > RECONNECT_MAX {
                 return Err(AttachError::Served(device.path()));
             }
-            std::thread::sleep(LOOK);
+            std::thread::sleep(RECONNECT_EVERY);
         }
         let (theirs, end) = self.pair()?;
         let index = kernel.connect(theirs.as_fd(), self.shape, &self.identity)?;

@@ -12,10 +12,12 @@ use crate::control::{
 };
 use crate::vacancy::{Vacancy, no_array};
 use std::cell::{Cell, RefCell};
+use std::future::poll_fn;
 use std::path::{Path, PathBuf};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::mpsc::{TryRecvError, channel};
 use std::sync::{Arc, Mutex};
+use std::task::Poll;
 use tonearm_attach::Queues;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_bucket::{Variables, Writer};
@@ -25,11 +27,10 @@ use tonearm_engine::ArchiveState;
 use tonearm_fuse::FuseServer;
 use tonearm_nbd::transmission::Connections;
 use tonearm_nbd::{Catalog, Export, Exports};
-use tonearm_rt::{Contained, Data, Notify, Op, Rt};
+use tonearm_rt::{Contained, Notify, Rt, channel};
 use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, new_uuid};
 use tonearm_terminal::report;
-use tonearm_uring::EventSender;
 use tonearm_vhost::Devices;
 
 /// Commands that copy a volume, in words.
@@ -53,15 +54,11 @@ pub fn spawn(rt: &Rt, replies: Replies, answer: impl Future<Output = ()> + 'stat
 /// Shortest time between two reports of progress.
 const PROGRESS_EVERY: Nanos = Nanos::from_millis(100);
 
-/// How often a request that waits looks whether its client is still there.
-const CLIENT_LOOK: Nanos = Nanos::from_millis(200);
+/// The error of a request that waits, of which nobody hears.
 const FORSAKEN: &str = "the client has gone";
 
 /// How long the start of an archive waits until the archive is taken over.
 const TAKE_OVER: Nanos = Nanos::from_secs(10);
-
-/// How often the result of a mark is looked for.
-const MARK_LOOK: Nanos = Nanos::from_millis(20);
 
 /// The listening part of the server, once it has started.
 pub type Front = Arc<Mutex<Option<tonearm_nbd::Server>>>;
@@ -116,6 +113,8 @@ struct State {
     queues: Queues,
     files: FileServer,
     mount: Option<FuseServer>,
+    /// A client has gone that had a request.
+    client_gone: Notify,
     asked_to_stop: Box<dyn Fn()>,
 }
 
@@ -157,6 +156,7 @@ impl ControlHandler {
             queues,
             files,
             mount,
+            client_gone: Notify::new(rt),
             asked_to_stop: Box::new(asked_to_stop),
         }));
         handler.publish();
@@ -170,10 +170,11 @@ impl ControlHandler {
             Request::Stats | Request::Info | Request::VolumeList | Request::ArchiveStatus
         );
         let answer = self.dispatch(request, &events);
-        let answer = match only_looks {
-            true => answer.await,
+        let answer = if only_looks {
+            answer.await
+        } else {
             // What it changes is the engine's.
-            false => self.0.rt.engine(answer).await,
+            self.0.rt.engine(answer).await
         };
         let event = match answer {
             Ok(answer) => Event::Done(answer),
@@ -184,7 +185,6 @@ impl ControlHandler {
     }
 
     async fn dispatch(&self, request: Request, events: &Replies) -> anyhow::Result<Answer> {
-        let disk = &self.0.disk;
         match request {
             Request::Stats => Ok(Answer::Stats(Box::new(self.stats()))),
             Request::Info => Ok(Answer::Info(Box::new(self.info()))),
@@ -193,17 +193,18 @@ impl ControlHandler {
                 no_repair,
                 bytes_per_second,
             } => {
-                let scrub = match no_repair {
-                    true => Scrub::Look,
-                    false => Scrub::Repair,
+                let scrub = if no_repair {
+                    Scrub::Look
+                } else {
+                    Scrub::Repair
                 };
                 let rate = ByteRate::new(bytes_per_second);
                 self.scrub(&rate, scrub, events).await
             }
-            Request::ScrubCancel => match self.cancel_scrub() {
-                true => Ok(Answer::ScrubCancelled),
-                false => anyhow::bail!("no scrub is running"),
-            },
+            Request::ScrubCancel => {
+                anyhow::ensure!(self.cancel_scrub(), "no scrub is running");
+                Ok(Answer::ScrubCancelled)
+            }
             Request::MemberReplace { path, force } => self.replace(Path::new(&path), force).await,
             Request::MemberRebuild {
                 bytes_per_second,
@@ -215,13 +216,7 @@ impl ControlHandler {
                 }
                 self.rebuild(rate, events).await
             }
-            Request::Checkpoint => {
-                let Lsn(lsn) = disk.checkpoint().await?;
-                Ok(Answer::Checkpoint {
-                    lsn,
-                    replayed_from: disk.stats().replayed_from_lsn,
-                })
-            }
+            Request::Checkpoint => self.checkpoint().await,
             Request::Wait {
                 mark,
                 lsn,
@@ -236,18 +231,13 @@ impl ControlHandler {
             Request::TraceStop => recorded(self.0.connections.recorder().stop()),
             Request::ArchiveStart(start) => self.start_archive(start).await,
             Request::ArchiveReload { variables } => {
-                let bucket = self.0.archives.bucket()?;
-                let variables = Variables::from_iter(variables);
-                let reload = move || Ok(bucket.reload(&variables)?);
-                apart(&self.0.executor, "reload-archive", reload).await?;
-                self.archive()
+                self.reload_archive(Variables::from_iter(variables)).await
             }
             Request::ArchiveStop => {
                 let info = self.archive()?;
-                match self.0.archives.stop().await? {
-                    true => Ok(info),
-                    false => anyhow::bail!("the archive has ended already"),
-                }
+                let stopped = self.0.archives.stop().await?;
+                anyhow::ensure!(stopped, "the archive has ended already");
+                Ok(info)
             }
             Request::ArchiveStatus => self.archive(),
             Request::Mark { name } => self.mark(name, events).await,
@@ -255,30 +245,41 @@ impl ControlHandler {
                 (self.0.asked_to_stop)();
                 Ok(Answer::ShuttingDown)
             }
-            change => {
-                if let Request::VolumeDelete { name, .. } = &change
-                    && self.0.queues.serves(name)
-                {
-                    anyhow::bail!(
-                        "volume {name} is a block device of this kernel; `tonearm detach` ends it, then it can be deleted"
-                    );
-                }
-                if let Request::VolumeDelete { name, .. } | Request::VolumeResize { name, .. } =
-                    &change
-                {
-                    let mut users = self.users(name);
-                    users.extend(copies_text(self.0.files.volume_users(name)));
-                    check_change(disk, &change, &users).await?;
-                }
-                let result = change_volumes(disk, &change).await;
-                if let (Ok(()), Request::VolumeDelete { name, .. }) = (&result, &change) {
-                    self.0.connections.stop_export(name);
-                }
-                self.publish();
-                result?;
-                Ok(Answer::Volumes(self.volumes()))
-            }
+            change => self.change(change).await,
         }
+    }
+
+    /// Makes, deletes or changes a volume.
+    async fn change(&self, change: Request) -> anyhow::Result<Answer> {
+        let disk = &self.0.disk;
+        if let Request::VolumeDelete { name, .. } = &change
+            && self.0.queues.serves(name)
+        {
+            anyhow::bail!(
+                "volume {name} is a block device of this kernel; `tonearm detach` ends it, then it can be deleted"
+            );
+        }
+        if let Request::VolumeDelete { name, .. } | Request::VolumeResize { name, .. } = &change {
+            let mut users = self.users(name);
+            users.extend(copies_text(self.0.files.volume_users(name)));
+            check_change(disk, &change, &users).await?;
+        }
+        let result = change_volumes(disk, &change).await;
+        if let (Ok(()), Request::VolumeDelete { name, .. }) = (&result, &change) {
+            self.0.connections.stop_export(name);
+        }
+        self.publish();
+        result?;
+        Ok(Answer::Volumes(self.volumes()))
+    }
+
+    async fn checkpoint(&self) -> anyhow::Result<Answer> {
+        let disk = &self.0.disk;
+        let Lsn(lsn) = disk.checkpoint().await?;
+        Ok(Answer::Checkpoint {
+            lsn,
+            replayed_from: disk.stats().replayed_from_lsn,
+        })
     }
 
     fn archive(&self) -> anyhow::Result<Answer> {
@@ -294,7 +295,7 @@ impl ControlHandler {
     async fn start_archive(&self, start: ArchiveStart) -> anyhow::Result<Answer> {
         let writer = self.0.writer.clone();
         let plan = move || ArchivePlan::of(&start, writer);
-        let plan = apart(&self.0.executor, "open-archive", plan).await?;
+        let plan = apart(&self.0.rt, "open-archive", plan).await?;
         self.0.archives.start(plan, || {})?;
         let engine = self.0.disk.engine();
         engine.archive_begun(self.0.rt.now() + TAKE_OVER.0).await;
@@ -306,23 +307,50 @@ impl ControlHandler {
         }
     }
 
+    async fn reload_archive(&self, variables: Variables) -> anyhow::Result<Answer> {
+        let bucket = self.0.archives.bucket()?;
+        let reload = move || Ok(bucket.reload(&variables)?);
+        apart(&self.0.rt, "reload-archive", reload).await?;
+        self.archive()
+    }
+
     /// Gives the last commit a name in the archive.
     async fn mark(&self, name: String, events: &Replies) -> anyhow::Result<Answer> {
         let engine = self.0.disk.engine();
         let lsn = engine.marks().appended;
         engine.wait_durable(lsn).await?;
-        let result = self.0.archives.mark(name, lsn)?;
-        loop {
-            match result.try_recv() {
-                Ok(done) => {
-                    done.map_err(anyhow::Error::msg)?;
-                    return Ok(Answer::Marked { lsn: lsn.0 });
-                }
-                Err(TryRecvError::Empty) if events.is_forsaken() => anyhow::bail!(FORSAKEN),
-                Err(TryRecvError::Empty) => self.0.rt.sleep(MARK_LOOK).await,
-                Err(TryRecvError::Disconnected) => anyhow::bail!("the archive has ended"),
-            };
+        let mut result = self.0.archives.mark(name, lsn)?;
+        match self.unless_forsaken(events, result.recv()).await? {
+            Some(done) => done.map_err(anyhow::Error::msg)?,
+            None => anyhow::bail!("the archive has ended"),
         }
+        Ok(Answer::Marked { lsn: lsn.0 })
+    }
+
+    /// Has requests that wait look whether their clients are still there.
+    pub fn look_for_clients(&self) {
+        self.0.client_gone.notify();
+    }
+
+    /// The result of `wait`, unless the client of `events` goes before.
+    async fn unless_forsaken<T>(
+        &self,
+        events: &Replies,
+        wait: impl Future<Output = T>,
+    ) -> anyhow::Result<T> {
+        let mut wait = pin!(wait);
+        poll_fn(|context| {
+            if let Poll::Ready(result) = wait.as_mut().poll(context) {
+                return Poll::Ready(Ok(result));
+            }
+            if events.is_forsaken() {
+                return Poll::Ready(Err(anyhow::anyhow!(FORSAKEN)));
+            }
+            // Registers this task. No notification can come while it is polled.
+            let _noted = Pin::new(&mut self.0.client_gone.wait()).poll(context);
+            Poll::Pending
+        })
+        .await
     }
 
     /// The volumes as they are now, with the clients of each.
@@ -380,24 +408,25 @@ impl ControlHandler {
             return Ok(Waited::NotCommitted);
         }
         let deadline = timeout_ms.map(|ms| rt.now() + ms.saturating_mul(1_000_000));
-        loop {
-            let look = rt.now() + CLIENT_LOOK.0;
-            let until = deadline.map_or(look, |deadline| deadline.min(look));
-            let durable = disk.engine().wait_durable_until(lsn, until).await?;
-            let reached = match mark {
-                Mark::Durable => durable,
-                Mark::Archived => durable && disk.engine().wait_archived(lsn, Some(until)).await?,
+        let reached = async {
+            let engine = disk.engine();
+            let durable = match deadline {
+                Some(deadline) => engine.wait_durable_until(lsn, deadline).await?,
+                None => engine.wait_durable(lsn).await.map(|()| true)?,
             };
-            if reached {
-                return Ok(Waited::Reached);
-            }
-            if deadline.is_some_and(|deadline| rt.now() >= deadline) {
-                return Ok(Waited::TimedOut);
-            }
-            if events.is_forsaken() {
-                anyhow::bail!(FORSAKEN);
-            }
-        }
+            let waits = durable && mark == Mark::Archived;
+            anyhow::Ok(if waits {
+                engine.wait_archived(lsn, deadline).await?
+            } else {
+                durable
+            })
+        };
+        let reached = self.unless_forsaken(events, reached).await??;
+        Ok(if reached {
+            Waited::Reached
+        } else {
+            Waited::TimedOut
+        })
     }
 
     fn marks(&self) -> MarksInfo {
@@ -511,7 +540,7 @@ impl ControlHandler {
                 Ok(())
             };
             // Without another thread the file stays, and can be overwritten with --force.
-            let _ = apart(executor, "undo-member", undo).await;
+            let _ = apart(&executor.rt, "undo-member", undo).await;
             return Err(error.into());
         }
         Ok(Answer::MemberReplaced {
@@ -530,7 +559,7 @@ impl ControlHandler {
     ) -> anyhow::Result<(Vacancy, tonearm_uring::Member)> {
         let (store, new, direct) = (self.0.path.clone(), new.to_path_buf(), self.0.direct);
         let own_mounts = self.0.writer.own_mounts.clone();
-        apart(&self.0.executor, "open-member", move || {
+        apart(&self.0.rt, "open-member", move || {
             if let Some(mount) = own_mounts.with(&new) {
                 anyhow::bail!(
                     "{} is on the store's own mount at {}, which would wait for itself; name a file or device elsewhere",
@@ -661,37 +690,16 @@ impl ControlHandler {
 
 /// Does what waits for a file system on a thread of its own. Clients are served meanwhile.
 async fn apart<T: Send + 'static>(
-    executor: &Executor,
+    rt: &Rt,
     name: &str,
     work: impl FnOnce() -> anyhow::Result<T> + Send + 'static,
 ) -> anyhow::Result<T> {
-    let Executor {
-        rt, handle, pool, ..
-    } = executor;
-    let (bell, done_bell) = handle.add_event()?;
-    let (sender, done) = channel();
+    let (sender, mut done) = channel(rt, 1)?;
     let thread = std::thread::Builder::new().name(name.into());
-    thread.spawn(move || {
-        let _bell = RungAtTheEnd(done_bell);
-        // Dropped before the bell rings: who hears it does not wait for the result.
-        let sender = sender;
-        // The server may have ended meanwhile.
-        let _ = sender.send(work());
-    })?;
-    let (raised, _) = rt.stream(bell, Op::Recv, Data::whole(pool.alloc(8))).await;
-    let (_closed, _) = rt.stream(bell, Op::Close, Data::None).await;
-    raised?;
-    done.recv()
-        .unwrap_or_else(|_| Err(anyhow::anyhow!(PANICKED)))
-}
-
-/// Rings when a thread ends, also by a panic: a request waits for it.
-struct RungAtTheEnd(EventSender);
-
-impl Drop for RungAtTheEnd {
-    fn drop(&mut self) {
-        self.0.notify();
-    }
+    // The server may have ended meanwhile.
+    thread.spawn(move || sender.send(work()))?;
+    let result = done.recv().await;
+    result.unwrap_or_else(|| Err(anyhow::anyhow!(PANICKED)))
 }
 
 fn recorded(recorded: Option<tonearm_requests::Recorded>) -> anyhow::Result<Answer> {

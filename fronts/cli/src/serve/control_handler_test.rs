@@ -8,10 +8,10 @@ use tonearm_store::Executor;
 #[test]
 fn panic_of_a_request_is_its_answer() {
     let executor = Executor::new().unwrap();
-    let (_, bell) = executor.handle.add_event().unwrap();
-    let (mailbox, messages) = Mailbox::new(bell);
+    let (mailbox, mut messages) = Mailbox::new(&executor.rt).unwrap();
     let mut asked = mailbox.ask(Request::Stats);
-    let Ok(Message::Ask(_, replies)) = messages.recv() else {
+    let received = executor.rt.block_on(async move { messages.recv().await });
+    let Some(Message::Ask(_, replies)) = received else {
         panic!("no request");
     };
     spawn(&executor.rt, replies, async {
@@ -29,7 +29,7 @@ fn panic_of_a_request_is_its_answer() {
 #[test]
 fn a_request_ends_when_the_thread_that_works_for_it_panics() {
     let executor = Executor::new().unwrap();
-    let own = executor.clone();
+    let own = executor.rt.clone();
     let ended = executor.rt.block_on(async move {
         let panics = || -> anyhow::Result<u32> { panic!("a fault of its own") };
         let panicked = apart(&own, "panics", panics).await;

@@ -15,7 +15,7 @@ const CONNECTIONS_MAX: usize = 32;
 /// Longest time in which a client takes a part of an answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How often it is looked whether a client is still there while it waits.
-const LOOK: Duration = Duration::from_millis(200);
+const HANG_UP_CHECK_EVERY: Duration = Duration::from_millis(200);
 
 /// Listens at `path`, for its owner alone, and passes requests to `mailbox`.
 ///
@@ -73,7 +73,7 @@ fn serve(stream: UnixStream, mailbox: &Mailbox) -> io::Result<()> {
                 let stops = request == Request::TraceStop;
                 let mut asked = mailbox.ask(request);
                 while !asked.has_ended() {
-                    match asked.within(LOOK) {
+                    match asked.within(HANG_UP_CHECK_EVERY) {
                         Some(event) => {
                             recording.runs |= matches!(event, Event::Done(Answer::TraceStarted(_)));
                             send(&stream, event)?;

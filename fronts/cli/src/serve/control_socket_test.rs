@@ -1,12 +1,11 @@
 use super::super::mailbox::{Mailbox, Message, Replies};
-use super::{LOOK, parse, serve};
+use super::{HANG_UP_CHECK_EVERY, parse, serve};
 use crate::control::{Event, Request};
-use rustix::event::EventfdFlags;
 use std::io::{Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
-use std::sync::mpsc::Receiver;
-use tonearm_uring::EventSender;
+use tonearm_rt::Receiver;
+use tonearm_store::Executor;
 
 #[test]
 fn requests_of_other_versions_and_garbage_are_refused_by_name() {
@@ -26,45 +25,50 @@ fn requests_of_other_versions_and_garbage_are_refused_by_name() {
     }
 }
 
-/// A mailbox, and what is in it.
-fn mailbox() -> (Mailbox, Receiver<Message>) {
-    let bell = rustix::event::eventfd(0, EventfdFlags::CLOEXEC).expect("a bell");
-    Mailbox::new(EventSender::to(&bell).expect("its sender"))
+/// A mailbox, what is in it, and the executor that receives it.
+fn mailbox() -> (Executor, Mailbox, Receiver<Message>) {
+    let executor = Executor::new().expect("a ring");
+    let (mailbox, messages) = Mailbox::new(&executor.rt).expect("an event");
+    (executor, mailbox, messages)
 }
 
 const WAIT: &str = r#"{"tonearm":1,"request":{"command":"wait","mark":"archived","lsn":7}}"#;
 
 /// The request of a client that waits, and where its answer goes.
-fn asked(messages: &Receiver<Message>) -> Replies {
-    match messages.recv() {
-        Ok(Message::Ask(Request::Wait { .. }, replies)) => replies,
-        _ => panic!("another message"),
-    }
+fn asked(executor: &Executor, mut messages: Receiver<Message>) -> (Replies, Receiver<Message>) {
+    executor.rt.block_on(async move {
+        match messages.recv().await {
+            Some(Message::Ask(Request::Wait { .. }, replies)) => (replies, messages),
+            _ => panic!("another message"),
+        }
+    })
 }
 
 #[test]
 fn a_client_that_goes_takes_its_request_along() {
-    let (mailbox, messages) = mailbox();
+    let (executor, mailbox, messages) = mailbox();
     let (mut client, stream) = UnixStream::pair().expect("a pair");
     let serving = std::thread::spawn(move || serve(stream, &mailbox));
     writeln!(client, "{WAIT}").expect("sent");
-    let replies = asked(&messages);
+    let (replies, mut messages) = asked(&executor, messages);
     assert!(!replies.is_forsaken());
     drop(client);
     serving.join().expect("no panic").expect("an orderly end");
     assert!(replies.is_forsaken());
+    let said = executor.rt.block_on(async move { messages.recv().await });
+    assert!(matches!(said, Some(Message::Forsaken)));
     assert!(!replies.send(Event::Failed("late".into())));
 }
 
 #[test]
 fn a_client_that_sends_nothing_more_gets_its_answer() {
-    let (mailbox, messages) = mailbox();
+    let (executor, mailbox, messages) = mailbox();
     let (mut client, stream) = UnixStream::pair().expect("a pair");
     let serving = std::thread::spawn(move || serve(stream, &mailbox));
     writeln!(client, "{WAIT}").expect("sent");
     client.shutdown(Shutdown::Write).expect("half closed");
-    let replies = asked(&messages);
-    std::thread::sleep(2 * LOOK);
+    let (replies, _messages) = asked(&executor, messages);
+    std::thread::sleep(2 * HANG_UP_CHECK_EVERY);
     assert!(replies.send(Event::Failed("late".into())));
     let mut answer = String::new();
     client.read_to_string(&mut answer).expect("an answer");

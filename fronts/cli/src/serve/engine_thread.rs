@@ -16,7 +16,7 @@ use anyhow::bail;
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::mpsc::{Receiver, Sender};
+use std::sync::mpsc::Sender;
 use std::thread::JoinHandle;
 use tonearm_attach::Queues;
 use tonearm_base::Nanos;
@@ -26,7 +26,7 @@ use tonearm_fs::{FsError, LeftOrphan};
 use tonearm_fuse::{FuseServer, Requests};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
 use tonearm_requests::Recorder;
-use tonearm_rt::{Data, DeviceId, Op, Rt};
+use tonearm_rt::{Receiver, Rt};
 use tonearm_store::remote::FileServer;
 use tonearm_store::{Executor, ExecutorGuard, FileSystem};
 use tonearm_terminal::progress::{Progress, Unit};
@@ -134,17 +134,7 @@ fn run_on(
     executor: Executor,
     inside: Option<&mut ExecutorGuard<'_>>,
 ) -> anyhow::Result<()> {
-    executor.rt.report_panics(|what| {
-        report::note(format_args!(
-            "{what} has ended by a fault of the server's own (the panic above); everything else goes on"
-        ));
-    });
-    let disk = opening::open_disk(&executor, &setup.path, &setup.places, setup.options.clone())?;
-    check_members(&executor, &setup.writer.own_mounts)?;
-    report_recovery(&disk);
-    watch::report_events(&executor.rt, &disk);
-    report_missed_bounds(&executor.rt, &disk);
-    report_full_log(&executor.rt, &disk);
+    let disk = open_store(setup, &executor)?;
     let (rt, pool) = (&executor.rt, &executor.pool);
     let connections = Connections::new(
         rt,
@@ -165,23 +155,14 @@ fn run_on(
         archives.start(plan, move || drop(refused.send(Event::NotArchived)))?;
     }
     let files = FileSystem::new(rt, &disk);
-    let (mount, mountpoint) = match &inside {
-        Some(inside) => {
-            let (server, point) = open_mount(
-                &setup.path,
-                &executor,
-                inside,
-                &disk,
-                &files,
-                connections.recorder(),
-            )?;
-            (Some(server), Some(point))
-        }
-        None => (None, None),
-    };
-    watch::report_stalls(&executor, &disk, connections.recorder().under_way());
-    let devices = Devices::new(rt, pool, &executor.handle, &disk, connections.recorder());
-    let queues = Queues::new(rt, pool, &executor.handle, &disk, connections.recorder());
+    let recorder = connections.recorder();
+    let mount = inside
+        .as_ref()
+        .map(|inside| open_mount(&setup.path, &executor, inside, &disk, &files, recorder));
+    let (mount, mountpoint) = mount.transpose()?.unzip();
+    watch::report_stalls(&executor, &disk, recorder.under_way());
+    let devices = Devices::new(rt, pool, &executor.handle, &disk, recorder);
+    let queues = Queues::new(rt, pool, &executor.handle, &disk, recorder);
     let file_server = FileServer::new(rt, pool, &disk, &files);
     let control = ControlHandler::new(
         &executor,
@@ -197,8 +178,7 @@ fn run_on(
         },
         stop,
     );
-    let (bell, sender) = executor.handle.add_event()?;
-    let (mailbox, messages) = Mailbox::new(sender);
+    let (mailbox, messages) = Mailbox::new(rt)?;
     let _ = events.send(Event::Ready(mailbox, mountpoint));
     let serving = Serving {
         executor: executor.clone(),
@@ -213,7 +193,7 @@ fn run_on(
         warns: Cell::new(setup.outlives && setup.options.ack == Ack::Flush),
     };
     let rt = rt.clone();
-    let serving = serving.until_stopped(bell, messages);
+    let serving = serving.until_stopped(messages);
     let result = match inside {
         Some(inside) => inside.block_on(&rt, serving),
         None => rt.block_on(serving),
@@ -221,6 +201,23 @@ fn run_on(
     // Releases the members before the control socket goes, so that the next server finds either that or a store without a lock.
     rt.shut_down();
     result
+}
+
+/// Opens the store, and reports what happens to it from then on.
+fn open_store(setup: &Setup, executor: &Executor) -> anyhow::Result<Disk> {
+    let rt = &executor.rt;
+    rt.report_panics(|what| {
+        report::note(format_args!(
+            "{what} has ended by a fault of the server's own (the panic above); everything else goes on"
+        ));
+    });
+    let disk = opening::open_disk(executor, &setup.path, &setup.places, setup.options.clone())?;
+    check_members(executor, &setup.writer.own_mounts)?;
+    report_recovery(&disk);
+    watch::report_events(rt, &disk);
+    report_missed_bounds(rt, &disk);
+    report_full_log(rt, &disk);
+    Ok(disk)
 }
 
 /// Serves what comes to the mount of the file system. The threads that take requests from the kernel carry them out themselves
@@ -332,7 +329,7 @@ fn report_missed_bounds(rt: &Rt, disk: &Disk) {
 }
 
 /// How often a log that waits for space is looked at.
-const FULL_LOOK: Nanos = Nanos::from_secs(1);
+const FULL_CHECK_EVERY: Nanos = Nanos::from_secs(1);
 
 /// Reports that the log waits for space in the file system below, and that it goes on.
 fn report_full_log(rt: &Rt, disk: &Disk) {
@@ -349,7 +346,7 @@ fn report_full_log(rt: &Rt, disk: &Disk) {
                  new place (copy-on-write: btrfs, or a file with reflinked copies or snapshots); free some space",
             );
             while engine.log_waits_for_space() {
-                timer.sleep(FULL_LOOK).await;
+                timer.sleep(FULL_CHECK_EVERY).await;
             }
             report::note("there is space for the log again, and writes go on");
         }
@@ -371,42 +368,32 @@ struct Serving {
 }
 
 impl Serving {
-    async fn until_stopped(
-        self,
-        bell: DeviceId,
-        messages: Receiver<Message>,
-    ) -> anyhow::Result<()> {
-        let Executor { rt, pool, .. } = &self.executor;
-        let mut buf = pool.alloc(8);
-        'serving: loop {
-            // A sender rings after it has sent, so no message is missed between this loop and the wait.
-            while let Ok(message) = messages.try_recv() {
-                match message {
-                    Message::Connection(accepted) => {
-                        // The protocol has no way for a client to announce that it reconnects.
-                        if self.warns.get() && !accepted.client.read_only {
-                            self.warns.set(false);
-                            report::note(RECONNECTING);
-                        }
-                        self.serve(accepted, |volume| volume);
+    async fn until_stopped(self, mut messages: Receiver<Message>) -> anyhow::Result<()> {
+        let rt = &self.executor.rt;
+        while let Some(message) = messages.recv().await {
+            match message {
+                Message::Connection(accepted) => {
+                    // The protocol has no way for a client to announce that it reconnects.
+                    if self.warns.get() && !accepted.client.read_only {
+                        self.warns.set(false);
+                        report::note(RECONNECTING);
                     }
-                    // The kernel goes on when this server is killed.
-                    Message::Attach(accepted) => self.serve(accepted, Volume::for_kernel_client),
-                    Message::Files(socket) => {
-                        self.files.accept(self.executor.handle.add_stream(socket));
-                    }
-                    Message::Ask(request, replies) => {
-                        let answer = self.control.clone().answer(request, replies.clone());
-                        control_handler::spawn(rt, replies, answer);
-                    }
-                    Message::Vhost(ask) => self.devices.answer(ask),
-                    Message::Ublk(ask) => self.queues.answer(ask),
-                    Message::Stop => break 'serving,
+                    self.serve(accepted, |volume| volume);
                 }
+                // The kernel goes on when this server is killed.
+                Message::Attach(accepted) => self.serve(accepted, Volume::for_kernel_client),
+                Message::Files(socket) => {
+                    self.files.accept(self.executor.handle.add_stream(socket));
+                }
+                Message::Ask(request, replies) => {
+                    let answer = self.control.clone().answer(request, replies.clone());
+                    control_handler::spawn(rt, replies, answer);
+                }
+                Message::Vhost(ask) => self.devices.answer(ask),
+                Message::Ublk(ask) => self.queues.answer(ask),
+                Message::Forsaken => self.control.look_for_clients(),
+                Message::Stop => break,
             }
-            let (result, data) = rt.stream(bell, Op::Recv, Data::whole(buf)).await;
-            result?;
-            buf = data.into_buf();
         }
         // Threads that still ask get the end of the server as an answer at once.
         drop(messages);

@@ -2,10 +2,11 @@
 
 use crate::control::{Event, Request};
 use std::os::fd::OwnedFd;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, channel, sync_channel};
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc;
 use std::time::Duration;
-use tonearm_uring::EventSender;
+use tonearm_rt::{Receiver, Rt, Sender, channel};
 
 /// Capacity of the mailbox; senders block when it is full.
 const CAPACITY: usize = 256;
@@ -24,44 +25,45 @@ pub enum Message {
     Vhost(tonearm_vhost::Ask),
     /// The queue of a ublk device is to be served.
     Ublk(tonearm_attach::Ask),
+    /// Nobody waits any more for the answer to some request.
+    Forsaken,
     /// End connections and close the store.
     Stop,
 }
 
 /// The sending end.
 #[derive(Clone)]
-pub struct Mailbox {
-    messages: SyncSender<Message>,
-    bell: EventSender,
-}
+pub struct Mailbox(Sender<Message>);
 
 impl Mailbox {
-    /// A mailbox, and the engine thread's end of it. Each message rings `bell`.
-    pub fn new(bell: EventSender) -> (Self, Receiver<Message>) {
-        let (messages, receiver) = sync_channel(CAPACITY);
-        (Self { messages, bell }, receiver)
+    /// A mailbox, and the engine thread's end of it.
+    ///
+    /// # Errors
+    /// When no descriptor is left.
+    pub fn new(rt: &Rt) -> std::io::Result<(Self, Receiver<Message>)> {
+        let (sender, receiver) = channel(rt, CAPACITY)?;
+        Ok((Self(sender), receiver))
     }
 
     /// Sends; false when the engine thread has ended.
     pub fn send(&self, message: Message) -> bool {
-        let sent = self.messages.send(message).is_ok();
-        self.bell.notify();
-        sent
+        self.0.send(message)
     }
 
     /// Asks. The events come as they are made; the last one is `Done` or `Failed`.
     pub fn ask(&self, request: Request) -> Asked {
-        let (sender, events) = channel();
-        let presence = Arc::new(());
+        let (sender, events) = mpsc::channel();
+        let forsaken = Arc::new(AtomicBool::new(false));
         let replies = Replies {
             events: sender,
-            presence: Arc::downgrade(&presence),
+            forsaken: forsaken.clone(),
         };
         self.send(Message::Ask(request, replies));
         Asked {
             events,
             ended: false,
-            _presence: presence,
+            forsaken,
+            mailbox: self.clone(),
         }
     }
 }
@@ -69,8 +71,8 @@ impl Mailbox {
 /// Where the events of a request go.
 #[derive(Clone)]
 pub struct Replies {
-    events: Sender<Event>,
-    presence: Weak<()>,
+    events: mpsc::Sender<Event>,
+    forsaken: Arc<AtomicBool>,
 }
 
 impl Replies {
@@ -81,15 +83,25 @@ impl Replies {
 
     /// True when nobody waits for the answer any more.
     pub fn is_forsaken(&self) -> bool {
-        self.presence.strong_count() == 0
+        self.forsaken.load(Ordering::SeqCst)
     }
 }
 
 /// A request that was made. When it is dropped, nobody waits for the answer any more.
 pub struct Asked {
-    events: Receiver<Event>,
+    events: mpsc::Receiver<Event>,
     ended: bool,
-    _presence: Arc<()>,
+    forsaken: Arc<AtomicBool>,
+    mailbox: Mailbox,
+}
+
+impl Drop for Asked {
+    fn drop(&mut self) {
+        self.forsaken.store(true, Ordering::SeqCst);
+        if !self.ended {
+            self.mailbox.send(Message::Forsaken);
+        }
+    }
 }
 
 impl Asked {
@@ -102,9 +114,9 @@ impl Asked {
     pub fn within(&mut self, span: Duration) -> Option<Event> {
         let event = match self.events.recv_timeout(span) {
             Ok(event) => event,
-            Err(RecvTimeoutError::Timeout) => return None,
+            Err(mpsc::RecvTimeoutError::Timeout) => return None,
             // There is no answer when the engine thread has ended meanwhile.
-            Err(RecvTimeoutError::Disconnected) => {
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
                 Event::Failed("the server is shutting down".into())
             }
         };

@@ -49,9 +49,10 @@ fn send(name: &OsStr, state: &str) -> io::Result<()> {
     };
     let socket = UnixDatagram::unbound()?;
     let sent = socket.send_to_addr(state.as_bytes(), &address)?;
-    match sent == state.len() {
-        true => Ok(()),
-        false => Err(io::ErrorKind::WriteZero.into()),
+    if sent == state.len() {
+        Ok(())
+    } else {
+        Err(io::ErrorKind::WriteZero.into())
     }
 }
 

@@ -17,8 +17,8 @@ use tonearm_terminal::{report, size};
 
 /// How often it is tried to take a device over from a server that has ended, and for how long. The kernel notices the end within
 /// milliseconds, or within two seconds when the server had as many requests as it can have.
-const LOOK: Duration = Duration::from_millis(5);
-const LOOK_MAX: Duration = Duration::from_secs(30);
+const TAKE_OVER_EVERY: Duration = Duration::from_millis(5);
+const TAKE_OVER_MAX: Duration = Duration::from_secs(30);
 
 /// How long a device may take to go when its server ends.
 const GOING: Duration = Duration::from_secs(10);
@@ -137,11 +137,11 @@ fn take_over(driver: &mut Ublk, identity: &Identity) -> Result<Option<Found>, At
         if driver.take_over(&found)? {
             return Ok(Some(found));
         }
-        if began.elapsed() > LOOK_MAX {
+        if began.elapsed() > TAKE_OVER_MAX {
             let path = Device::path_of(Driver::Ublk, found.index);
             return Err(AttachError::Served(path));
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(TAKE_OVER_EVERY);
     }
     Ok(None)
 }

@@ -63,7 +63,7 @@ fn unseen(events: &Events, class: EventClass, seen: u64) -> Vec<String> {
 
 /// Age of a request from which on it is reported, and how often that is looked at.
 const STALL: Nanos = Nanos::from_secs(5);
-const LOOK: Nanos = Nanos::from_secs(1);
+const STALL_CHECK_EVERY: Nanos = Nanos::from_secs(1);
 
 /// Reports when the oldest request is older than [`STALL`], and when that is over.
 pub fn report_stalls(executor: &Executor, disk: &Disk, under_way: &UnderWay) {
@@ -72,7 +72,7 @@ pub fn report_stalls(executor: &Executor, disk: &Disk, under_way: &UnderWay) {
     executor.rt.spawn_detached(async move {
         let mut stall = Stall::default();
         loop {
-            rt.sleep(LOOK).await;
+            rt.sleep(STALL_CHECK_EVERY).await;
             let oldest = under_way.oldest().map(|arrived| rt.now().since(arrived));
             let line = stall.line(rt.now(), oldest, || Stalled {
                 requests: under_way.count(),
@@ -98,7 +98,9 @@ impl Stalled {
             waits_for_space,
             members,
         } = self;
-        let stuck = members.iter().filter(|member| member.stalled >= LOOK);
+        let stuck = members
+            .iter()
+            .filter(|member| member.stalled >= STALL_CHECK_EVERY);
         let stuck: Vec<String> = stuck
             .map(|member| {
                 format!(

@@ -1,6 +1,6 @@
 //! All that programs and the kernel ask of a mount, on a file system of hostile origin. Whatever fails is an error.
 
-use super::{By, Changes, Mount, Operation, Way, When};
+use super::{By, Changes, Create, Make, Mount, Operation, Read, Way, When, Write};
 use tonearm_fs::{ACL_ACCESS, Allocate, Fs, ROOT_INO, Rename, Seek, SetXattr, Time};
 use tonearm_rt::Rt;
 
@@ -35,9 +35,10 @@ pub async fn use_all(rt: &Rt, fs: &Fs) {
     let _ = ask(on_unit, dir).await;
     for member in [false, true] {
         let begin = Operation::BeginUnit { processes: None };
-        let unit = match member {
-            true => ask(on_unit, begin).await.ok().map(|said| said.number),
-            false => None,
+        let unit = if member {
+            ask(on_unit, begin).await.ok().map(|said| said.number)
+        } else {
+            None
         };
         for (number, (name, ino)) in files.iter().enumerate() {
             let handle = FIRST + number as u64;
@@ -88,9 +89,10 @@ async fn walk(mount: &Mount) -> (Vec<u64>, Vec<(Name, u64)>) {
                     inode & 0o170_000 == 0o040_000
                 });
                 let is_own = matches!(&own.1[..], b"." | b"..");
-                match is_dir {
-                    true if !is_own && dirs.len() < FILES_MAX => dirs.push(ino),
-                    _ => files.push((own, ino)),
+                if is_dir && !is_own && dirs.len() < FILES_MAX {
+                    dirs.push(ino);
+                } else {
+                    files.push((own, ino));
                 }
             }
         }
@@ -114,20 +116,44 @@ async fn use_file(mount: &Mount, handle: u64, unit: Option<u64>, name: &Name, in
     let _ = mount.ask(opened, Operation::Open { ino, direct }).await;
     let found = mount.ask(by, Operation::Attr { ino }).await;
     let size = found.map_or(0, |said| said.file.map_or(0, |(_, inode)| inode.size));
-    let write = |offset, way| Operation::Write {
-        ino,
-        offset,
-        data: vec![9; 200],
-        kill_suid: true,
-        durable: offset == 0,
-        append: offset > 0,
-        way,
+    use_content(mount, opened, ino, size).await;
+    for ask in [by, user] {
+        let names = mount
+            .ask(ask, Operation::Xattrs { ino })
+            .await
+            .unwrap_or_default();
+        for name in names.bytes.split(|byte| *byte == 0).take(3) {
+            let name = name.to_vec();
+            let _ = mount.ask(ask, Operation::Xattr { ino, name }).await;
+        }
+    }
+    use_attributes(mount, user, name, ino, size).await;
+    if ino.is_multiple_of(3) {
+        let (dir, name) = name.clone();
+        let _ = mount.ask(by, Operation::Unlink { dir, name }).await;
+    }
+    let _ = mount.ask(opened, Operation::Close { ino }).await;
+}
+
+async fn use_content(mount: &Mount, opened: By, ino: u64, size: u64) {
+    let write = |offset, way| {
+        Operation::Write(Write {
+            ino,
+            offset,
+            data: vec![9; 200],
+            kill_suid: true,
+            durable: offset == 0,
+            append: offset > 0,
+            way,
+        })
     };
-    let read = |offset, len, cached| Operation::Read {
-        ino,
-        offset,
-        len,
-        cached,
+    let read = |offset, len, cached| {
+        Operation::Read(Read {
+            ino,
+            offset,
+            len,
+            cached,
+        })
     };
     let allocate = |how| Operation::Allocate {
         ino,
@@ -154,7 +180,7 @@ async fn use_file(mount: &Mount, handle: u64, unit: Option<u64>, name: &Name, in
         allocate(Allocate::Grow),
         Operation::Copy {
             from: (ino, 100),
-            from_handle: handle,
+            from_handle: opened.handle,
             to: (ino, size),
             len: 5000,
         },
@@ -163,16 +189,9 @@ async fn use_file(mount: &Mount, handle: u64, unit: Option<u64>, name: &Name, in
     for operation in content {
         let _ = mount.ask(opened, operation).await;
     }
-    for ask in [by, user] {
-        let names = mount
-            .ask(ask, Operation::Xattrs { ino })
-            .await
-            .unwrap_or_default();
-        for name in names.bytes.split(|byte| *byte == 0).take(3) {
-            let name = name.to_vec();
-            let _ = mount.ask(ask, Operation::Xattr { ino, name }).await;
-        }
-    }
+}
+
+async fn use_attributes(mount: &Mount, user: By, name: &Name, ino: u64, size: u64) {
     let set = |size: Option<u64>| Changes {
         mode: Some(0o104_755).filter(|_| size.is_none()),
         uid: Some(7),
@@ -216,10 +235,7 @@ async fn use_file(mount: &Mount, handle: u64, unit: Option<u64>, name: &Name, in
             dir: ROOT_INO,
             name: format!("link {ino}").into(),
         },
-        Operation::LookUp {
-            dir,
-            name: name.clone(),
-        },
+        Operation::LookUp { dir, name },
         Operation::LookUp {
             dir: ino,
             name: b".".to_vec(),
@@ -228,10 +244,6 @@ async fn use_file(mount: &Mount, handle: u64, unit: Option<u64>, name: &Name, in
     for operation in attributes {
         let _ = mount.ask(user, operation).await;
     }
-    if ino.is_multiple_of(3) {
-        let _ = mount.ask(by, Operation::Unlink { dir, name }).await;
-    }
-    let _ = mount.ask(opened, Operation::Close { ino }).await;
 }
 
 async fn use_names(mount: &Mount, member: Option<u64>, dir: u64) {
@@ -239,12 +251,14 @@ async fn use_names(mount: &Mount, member: Option<u64>, dir: u64) {
         member,
         ..By::default()
     };
-    let make = |name: &[u8], mode| Operation::Make {
-        dir,
-        name: name.to_vec(),
-        mode,
-        umask: 0o22,
-        rdev: 0,
+    let make = |name: &[u8], mode| {
+        Operation::Make(Make {
+            dir,
+            name: name.to_vec(),
+            mode,
+            umask: 0o22,
+            rdev: 0,
+        })
     };
     let rename = |from: (u64, &[u8]), to: (u64, &[u8]), how| {
         let owned = |(dir, name): (u64, &[u8])| (dir, name.to_vec());
@@ -277,14 +291,14 @@ async fn use_names(mount: &Mount, member: Option<u64>, dir: u64) {
     for operation in names {
         let _ = mount.ask(by, operation).await;
     }
-    let create = Operation::Create {
+    let create = Operation::Create(Create {
         dir,
         name: b"created".to_vec(),
         mode: 0o100_600,
         umask: 0,
         exclusive: false,
         direct: false,
-    };
+    });
     let opened = By { handle: 2, ..by };
     if let Ok(said) = mount.ask(opened, create).await {
         let ino = said.ino();

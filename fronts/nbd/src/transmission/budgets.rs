@@ -59,9 +59,10 @@ impl ReplyBudgets {
 
     /// The budget for a reply of `bytes` that does not fit in the connection's own memory.
     pub fn for_reply(&self, bytes: u64) -> (Class, &Semaphore) {
-        match bytes <= LARGE_BYTES {
-            true => (Class::Shared, &self.shared),
-            false => (Class::Large, &self.large),
+        if bytes <= LARGE_BYTES {
+            (Class::Shared, &self.shared)
+        } else {
+            (Class::Large, &self.large)
         }
     }
 

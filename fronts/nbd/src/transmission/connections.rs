@@ -1,13 +1,12 @@
-//! All connections in the transmission phase: adds, lists, counts and stops them, has the state that they share, and
-//! cuts clients that stall.
-//!
-//! Counters and latencies are plain cells of the engine thread, which also exports them.
+//! All connections in the transmission phase: adds, lists, counts and stops them, and cuts clients that stall.
 
-use super::budgets::{Class, PartialPayloads, ReplyBudgets};
-use super::execute::{Session, Target};
+use super::budgets::Class;
+use super::execute::Session;
 use super::link::Link;
 use super::options::TransmissionOptions;
 use super::receive::receive;
+use super::shared::{Metrics, Shared, add};
+use super::target::Target;
 use crate::listen::{Client, ConnectionGuard};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -15,15 +14,24 @@ use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use tonearm_base::{BufPool, Nanos, Slice};
-use tonearm_requests::{Counters, Recorder, RequestMetrics};
+use tonearm_base::{BufPool, Nanos};
+use tonearm_requests::{Counters, Recorder};
 use tonearm_rt::{Contained, DeviceId, Notify, Rt};
-
-const ZEROES_BYTES: usize = 64 << 10;
 
 /// The connections of one engine thread; clones are handles on the same.
 #[derive(Clone)]
-pub struct Connections(Rc<Shared>);
+pub struct Connections(Rc<State>);
+
+struct State {
+    shared: Rc<Shared>,
+    open: RefCell<BTreeMap<u64, ConnectionInfo>>,
+    next_id: Cell<u64>,
+    stopping: Cell<bool>,
+    /// A connection has gone.
+    gone: Notify,
+    /// The task that watches for stalled clients is running.
+    watching: Cell<bool>,
+}
 
 /// An open connection.
 #[derive(Clone)]
@@ -55,15 +63,8 @@ impl ConnectionInfo {
 impl Connections {
     /// No connections yet. Buffers come from `pool`; tasks run on `rt`.
     pub fn new(rt: &Rt, pool: &BufPool, options: TransmissionOptions) -> Self {
-        Self(Rc::new(Shared {
-            rt: rt.clone(),
-            pool: pool.clone(),
-            options,
-            metrics: Metrics::default(),
-            recorder: Recorder::new(rt),
-            replies: ReplyBudgets::new(rt, &options),
-            partial: PartialPayloads::new(rt, options.partial_payload_bytes_max),
-            zeroes: pool.alloc_zeroed(ZEROES_BYTES).share(),
+        Self(Rc::new(State {
+            shared: Rc::new(Shared::new(rt, pool, options)),
             open: RefCell::default(),
             next_id: Cell::new(1),
             stopping: Cell::new(false),
@@ -76,7 +77,7 @@ impl Connections {
     /// and the client's guard dropped. Returns the connection's number. After [`Connections::stop`] the stream is
     /// closed at once.
     pub fn add<T: Target>(&self, stream: DeviceId, client: Client, target: T) -> u64 {
-        let shared = &self.0;
+        let State { shared, .. } = &*self.0;
         let Client {
             export,
             peer,
@@ -91,8 +92,8 @@ impl Connections {
             export.clone(),
             negotiated,
         ));
-        let id = shared.next_id.get();
-        shared.next_id.set(id + 1);
+        let id = self.0.next_id.get();
+        self.0.next_id.set(id + 1);
         let info = ConnectionInfo {
             id,
             export,
@@ -103,11 +104,11 @@ impl Connections {
             counters: link.counters.clone(),
             link: link.clone(),
         };
-        shared.open.borrow_mut().insert(id, info);
+        self.0.open.borrow_mut().insert(id, info);
         let metrics = &shared.metrics;
         add(&metrics.connections_opened, 1);
         add(&metrics.connections_open, 1);
-        if shared.stopping.get() {
+        if self.0.stopping.get() {
             link.close();
         }
         let session = Rc::new(Session {
@@ -116,30 +117,33 @@ impl Connections {
             read_only,
         });
         let contained = {
-            let (shared, link) = (shared.clone(), session.link.clone());
+            let (state, link) = (self.0.clone(), session.link.clone());
             Contained::new("a connection of NBD", move || {
                 link.lose();
-                shared.remove(id);
+                state.remove(id);
             })
         };
-        let serving = serve(shared.clone(), id, session, guard, contained.clone());
+        let serving = serve(self.0.clone(), id, session, guard, contained.clone());
         shared.rt.spawn_contained(&contained, serving);
+        if !self.0.watching.replace(true) {
+            shared.rt.spawn_detached(self.0.clone().watch());
+        }
         id
     }
 
     /// Counters and latencies.
     pub fn metrics(&self) -> &Metrics {
-        &self.0.metrics
+        &self.0.shared.metrics
     }
 
     /// The recorder of requests. Other front ends record with it, too.
     pub fn recorder(&self) -> &Recorder {
-        &self.0.recorder
+        &self.0.shared.recorder
     }
 
     /// Bytes of memory of large payloads that are being received.
     pub fn partial_bytes(&self) -> u64 {
-        self.0.partial.used()
+        self.0.shared.partial.used()
     }
 
     /// The open connections, oldest first.
@@ -178,8 +182,7 @@ impl Connections {
     /// cut. Requests that are under way in the engine are always waited for.
     pub async fn shutdown(&self, grace: Nanos) {
         self.stop();
-        let shared = &self.0;
-        let mut patience = pin!(shared.rt.sleep(grace));
+        let mut patience = pin!(self.0.shared.rt.sleep(grace));
         let mut cut = false;
         std::future::poll_fn(|context| {
             if self.is_empty() {
@@ -192,7 +195,7 @@ impl Connections {
                 }
             }
             // Registers this task. `gone` is not notified while it is polled.
-            let _noted = Pin::new(&mut shared.gone.wait()).poll(context);
+            let _noted = Pin::new(&mut self.0.gone.wait()).poll(context);
             Poll::Pending
         })
         .await;
@@ -200,7 +203,7 @@ impl Connections {
 }
 
 async fn serve<T: Target>(
-    shared: Rc<Shared>,
+    state: Rc<State>,
     id: u64,
     session: Rc<Session<T>>,
     guard: Option<ConnectionGuard>,
@@ -214,69 +217,54 @@ async fn serve<T: Target>(
             link.set_receiver_ended();
         }
     };
-    shared.rt.spawn_contained(&contained, receiving);
+    let rt = &state.shared.rt;
+    rt.spawn_contained(&contained, receiving);
     link.send_replies().await;
     link.receiver_ended().await;
     drop(session);
     drop(guard);
-    shared.remove(id);
+    state.remove(id);
 }
 
-/// State that all connections share.
-pub(super) struct Shared {
-    pub rt: Rt,
-    pub pool: BufPool,
-    pub options: TransmissionOptions,
-    pub metrics: Metrics,
-    pub recorder: Recorder,
-    /// Bytes of replies of all connections.
-    pub replies: ReplyBudgets,
-    /// Bytes of large payloads that are being received.
-    pub partial: PartialPayloads,
-    pub zeroes: Slice,
-    open: RefCell<BTreeMap<u64, ConnectionInfo>>,
-    next_id: Cell<u64>,
-    stopping: Cell<bool>,
-    /// A connection has gone.
-    gone: Notify,
-    /// The task that watches for stalled clients is running.
-    watching: Cell<bool>,
-}
-
-impl Shared {
+impl State {
     /// Forgets a connection.
     fn remove(&self, id: u64) {
         if self.open.borrow_mut().remove(&id).is_some() {
-            let open = &self.metrics.connections_open;
+            let open = &self.shared.metrics.connections_open;
             open.set(open.get() - 1);
             self.gone.notify();
+            self.shared.owing.notify();
         }
     }
 
-    /// Starts the task that cuts stalled connections, unless it is running. It ends when no client has a request or a
-    /// reply to complete, so that an idle server has no timer.
-    pub fn watch(self: &Rc<Self>) {
-        if self.watching.replace(true) {
-            return;
-        }
-        let shared = self.clone();
-        self.rt.spawn(async move {
-            while shared.cut_stalled() {
-                let options = &shared.options;
-                let shortest = options.stall_timeout.min(options.shortage_timeout);
-                shared.rt.sleep(Nanos((shortest.0 / 4).max(1))).await;
+    /// Cuts stalled connections. There is no timer while no client has a request or a reply to complete, so that an idle server
+    /// sleeps. Ends with the last connection.
+    async fn watch(self: Rc<Self>) {
+        let Shared { rt, options, .. } = &*self.shared;
+        let shortest = options.stall_timeout.min(options.shortage_timeout);
+        while !self.open.borrow().is_empty() {
+            if self.cut_stalled() {
+                rt.sleep(Nanos((shortest.0 / 4).max(1))).await;
+            } else {
+                self.shared.owing.wait().await;
             }
-            shared.watching.set(false);
-        });
+        }
+        self.watching.set(false);
     }
 
     /// Cuts the connections that stall for too long. False when no client has a request or a reply to complete.
     fn cut_stalled(&self) -> bool {
-        let now = self.rt.now();
+        let Shared {
+            options,
+            partial,
+            replies,
+            ..
+        } = &*self.shared;
+        let now = self.shared.rt.now();
         let mut owing = false;
         for link in self.links() {
             match link.stalling_since() {
-                Some(since) if now.since(since) >= self.options.stall_timeout => self.cut(&link),
+                Some(since) if now.since(since) >= options.stall_timeout => self.cut(&link),
                 Some(_) => owing = true,
                 None => {}
             }
@@ -284,15 +272,15 @@ impl Shared {
         if owing {
             let links = self.links();
             let reserving = links.iter().filter_map(|link| link.reserving_since.get());
-            let patience = self.options.shortage_timeout;
+            let patience = options.shortage_timeout;
             let starved = reserving
                 .min()
                 .is_some_and(|since| now.since(since) >= patience);
             // Data that was written recently is sent from the memory that is charged for writes.
             self.make_room(now, u64::from(starved), Link::stalls_with_data);
-            self.make_room(now, self.partial.missing(), Link::stalls_with_payload);
+            self.make_room(now, partial.missing(), Link::stalls_with_payload);
             for class in Class::ALL {
-                self.make_room(now, self.replies.missing(class), |link| {
+                self.make_room(now, replies.missing(class), |link| {
                     link.stalls_with_replies(class)
                 });
             }
@@ -313,7 +301,7 @@ impl Shared {
         if missing == 0 {
             return;
         }
-        let patience = self.options.shortage_timeout;
+        let patience = self.shared.options.shortage_timeout;
         let links = self.links().into_iter();
         let mut stalled: Vec<_> = links
             .filter_map(|link| stalls(&link).map(|(since, bytes)| (since, bytes, link)))
@@ -331,30 +319,7 @@ impl Shared {
     }
 
     fn cut(&self, link: &Link) {
-        add(&self.metrics.connections_stalled, 1);
+        add(&self.shared.metrics.connections_stalled, 1);
         link.close();
     }
-}
-
-/// Counters of all connections of one [`super::Connections`].
-#[derive(Default)]
-pub struct Metrics {
-    /// Their requests, those of connections that are gone included.
-    pub requests: RequestMetrics,
-    /// Connections open now.
-    pub connections_open: Cell<u64>,
-    /// Connections ever added.
-    pub connections_opened: Cell<u64>,
-    /// Connections cut because the client stalled.
-    pub connections_stalled: Cell<u64>,
-    /// Connections ended because the client broke the protocol.
-    pub connections_violated: Cell<u64>,
-    /// `Send` operations: replies divided by it is the size of a batch.
-    pub sends: Cell<u64>,
-    /// `Recv` and `RecvAll` operations.
-    pub receives: Cell<u64>,
-}
-
-pub(super) fn add(cell: &Cell<u64>, more: u64) {
-    cell.set(cell.get() + more);
 }

@@ -13,8 +13,8 @@
 //! 3. The stream is closed once, and after that nothing is sent.
 
 use super::budgets::Class;
-use super::connections::{Shared, add};
 use super::replies::{Batch, Outbox};
+use super::shared::{Shared, add};
 use crate::proto::{self, CMD_FLAG_FUA, Negotiated, Request};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -321,7 +321,7 @@ impl Link {
         self.send_active.set(true);
         self.sending_since.set(Some(now));
         self.sends_uncopied.set(batch.uncopied);
-        self.shared.watch();
+        self.shared.owing.notify();
         let io = self.shared.rt.stream(self.stream, Op::Send, data);
         *self.sending.borrow_mut() = Some((io, batch));
     }
@@ -394,7 +394,7 @@ impl Link {
     pub fn expect_rest(&self) {
         if self.receiving_since.get().is_none() {
             self.receiving_since.set(Some(self.shared.rt.now()));
-            self.shared.watch();
+            self.shared.owing.notify();
         }
     }
 

@@ -26,9 +26,12 @@ mod link;
 mod options;
 mod receive;
 mod replies;
+mod shared;
+mod target;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 
-pub use connections::{ConnectionInfo, Connections, Metrics};
-pub use execute::{Target, TargetError};
+pub use connections::{ConnectionInfo, Connections};
 pub use options::TransmissionOptions;
+pub use shared::Metrics;
+pub use target::{Target, TargetError};

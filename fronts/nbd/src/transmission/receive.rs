@@ -14,9 +14,10 @@
 //! 3. Requests start in the order in which they came.
 //! 4. Before a request starts, a client can make the server hold at most one window and one payload.
 
-use super::connections::add;
-use super::execute::{Session, Target, TargetError, execute, reply_bytes};
+use super::execute::{Session, execute, reply_bytes};
 use super::link::{Ended, Link, ReplyMemory, Ticket};
+use super::shared::add;
+use super::target::{Target, TargetError};
 use crate::proto::{
     Command, ExportInfo, Intake, NbdErrno, Parsed, REQUEST_HEADER_BYTES, Request, admit,
 };
@@ -185,9 +186,10 @@ impl<T: Target> Receiver<T> {
     /// The payload of a write, in memory of its own that the target has granted, or the reason why the target has
     /// refused it.
     async fn payload(&mut self, len: usize) -> Flow<Result<Slice, TargetError>> {
-        let mut buf = match len < IN_PLACE_BYTES_MIN {
-            true => self.small_payload(len).await?,
-            false => self.large_payload(len).await?,
+        let mut buf = if len < IN_PLACE_BYTES_MIN {
+            self.small_payload(len).await?
+        } else {
+            self.large_payload(len).await?
         };
         self.proven = true;
         let reserved = self.reserve(len).await?;
@@ -308,9 +310,10 @@ fn shutdown() -> TargetError {
 }
 
 fn end_if(end: bool) -> Flow<()> {
-    match end {
-        true => ControlFlow::Break(()),
-        false => ControlFlow::Continue(()),
+    if end {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
     }
 }
 

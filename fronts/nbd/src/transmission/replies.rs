@@ -10,8 +10,8 @@
 //! 2. A batch has at most [`SLICES_MAX`] parts and about [`BATCH_BYTES`] bytes.
 //! 3. A ticket lies in the batch that holds the last byte of its reply.
 
-use super::execute::TargetError;
 use super::link::{Link, Ticket};
+use super::target::TargetError;
 use crate::proto::{
     BASE_ALLOCATION_ID, Extent, NbdErrno, offset_data_header, offset_hole, put_block_status,
     put_error_reply, simple_reply,
@@ -76,10 +76,12 @@ impl Link {
             };
             return self.reply_error(ticket, &error);
         }
-        let how = match total <= COPY_BYTES_MAX {
-            true => How::Copied,
-            false if self.is_slow() => How::Detached,
-            false => How::Shared,
+        let how = if total <= COPY_BYTES_MAX {
+            How::Copied
+        } else if self.is_slow() {
+            How::Detached
+        } else {
+            How::Shared
         };
         let holes = pieces.iter().any(|piece| matches!(piece, Piece::Zero(1..)));
         let (cookie, bytes) = (ticket.cookie, total as u32);
@@ -182,9 +184,10 @@ impl Outbox {
             Piece::Data(slice) if how == How::Copied => self.copy(slice),
             Piece::Data(slice) => {
                 let detached = how == How::Detached;
-                let slice = match detached {
-                    true => self.pool.copy_of(slice).share(),
-                    false => slice.clone(),
+                let slice = if detached {
+                    self.pool.copy_of(slice).share()
+                } else {
+                    slice.clone()
                 };
                 let mut at = 0;
                 while at < slice.len() {

@@ -202,11 +202,11 @@ fn put_that_is_falsely_refused_is_repeated() {
             disk.engine().archived() > Lsn(0)
         })
         .await;
-        let (done, result) = std::sync::mpsc::channel();
+        let (sender, result) = std::sync::mpsc::channel();
         running.source.mark(MarkRequest {
             name: "here".into(),
             lsn: disk.engine().marks().durable,
-            done,
+            done: Box::new(move |marked| drop(sender.send(marked))),
         });
         let marked = Cell::new(false);
         let is_marked = || {

@@ -231,7 +231,8 @@ impl Known {
                 }
                 (bytes, noted) = (now, after);
                 if opening.marks && random.next_u32().is_multiple_of(12) {
-                    let (done, result) = channel();
+                    let (sender, result) = channel();
+                    let done = Box::new(move |marked| drop(sender.send(marked)));
                     let name = format!("mark-{seed}-{number}");
                     source.mark(MarkRequest {
                         name: name.clone(),

@@ -1,16 +1,19 @@
 //! The driver of a world: it processes events in order of time.
 
 use super::core::{Ready, World};
+use super::events::Events;
 use std::cell::RefCell;
+use std::io;
 use std::rc::Rc;
 use tonearm_base::Nanos;
-use tonearm_rt::{Completion, Driver, Op, Request};
+use tonearm_rt::{Completion, DeviceId, Driver, Notifier, Op, Request};
 
 /// The driver of a simulated world.
 pub struct SimDriver {
     world: Rc<RefCell<World>>,
     /// Requests completed at this moment, in order; kept to reuse its memory.
     ready: Vec<Ready>,
+    events: Events,
 }
 
 impl SimDriver {
@@ -18,6 +21,7 @@ impl SimDriver {
         Self {
             world,
             ready: Vec::new(),
+            events: Events::default(),
         }
     }
 
@@ -47,12 +51,19 @@ impl Driver for SimDriver {
     }
 
     fn submit(&mut self, token: u64, request: Request) {
+        let Some(request) = self.events.submit(token, request) else {
+            return;
+        };
         let op = request.op;
         self.world.borrow_mut().submit(token, request);
         self.observe(op);
     }
 
     fn wait(&mut self, deadline: Option<Nanos>, completions: &mut Vec<Completion>) {
+        self.events.take(completions);
+        if !completions.is_empty() {
+            return;
+        }
         let mut ready = std::mem::take(&mut self.ready);
         while ready.is_empty() {
             let mut world = self.world.borrow_mut();
@@ -76,5 +87,9 @@ impl Driver for SimDriver {
             completions.push(completion);
         }
         self.ready = ready;
+    }
+
+    fn event(&mut self) -> io::Result<(DeviceId, Notifier)> {
+        Ok(self.events.add())
     }
 }

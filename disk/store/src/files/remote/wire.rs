@@ -162,13 +162,12 @@ pub fn hello() -> [u8; HELLO_LEN] {
 /// When the bytes are no hello.
 pub fn version_of(bytes: &[u8; HELLO_LEN]) -> Result<u32, Violation> {
     let [magic @ .., a, b, c, d, _, _, _, _] = bytes;
-    if *magic == MAGIC {
-        Ok(u32::from_le_bytes([*a, *b, *c, *d]))
-    } else {
-        Err(Violation(
+    if *magic != MAGIC {
+        return Err(Violation(
             "it does not speak the protocol of Tonearm's files",
-        ))
+        ));
     }
+    Ok(u32::from_le_bytes([*a, *b, *c, *d]))
 }
 
 impl Request<'_> {
@@ -231,10 +230,9 @@ impl Request<'_> {
             return Err(Violation("a path has at most 4096 bytes"));
         }
         if data_len > DATA_MAX {
-            Err(Violation("a read or write is longer than 1 MiB"))
-        } else {
-            Ok(())
+            return Err(Violation("a read or write is longer than 1 MiB"));
         }
+        Ok(())
     }
 }
 
@@ -327,11 +325,10 @@ pub fn frame_len(bytes: &[u8]) -> Result<Option<usize>, Violation> {
         return Ok(None);
     };
     let len = u32::from_le_bytes(*len) as usize;
-    if (5..=FRAME_MAX).contains(&len) {
-        Ok(Some(4 + len))
-    } else {
-        Err(WRONG_LENGTH)
+    if !(5..=FRAME_MAX).contains(&len) {
+        return Err(WRONG_LENGTH);
     }
+    Ok(Some(4 + len))
 }
 
 /// For fuzzing: decodes `bytes` as either side would. Whatever can be decoded must encode to a frame of the same

@@ -1,7 +1,7 @@
 //! The result of a copy of many files: what was copied, and what was not, with the reasons.
 
-use super::super::DAMAGED;
 use super::tree;
+use crate::commands::exit_code::DAMAGED;
 use serde::Serialize;
 use std::process::ExitCode;
 use tonearm_store::files::{FilesError, FilesErrorKind};

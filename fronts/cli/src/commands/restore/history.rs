@@ -2,7 +2,7 @@
 
 use super::{only, open, target};
 use crate::cli::History;
-use crate::commands::DAMAGED;
+use crate::commands::exit_code::DAMAGED;
 use anyhow::bail;
 use std::process::ExitCode;
 use tonearm_archive::{Catalog, Target};

@@ -175,9 +175,10 @@ impl Target for MemoryTarget {
 
     async fn read(&self, offset: u64, len: u64) -> Result<Vec<Piece>, TargetError> {
         self.check(offset, len, false)?;
-        let lease = match self.0.pinned.get() {
-            true => Some(Rc::new(self.0.memory.acquire(len).await)),
-            false => None,
+        let lease = if self.0.pinned.get() {
+            Some(Rc::new(self.0.memory.acquire(len).await))
+        } else {
+            None
         };
         let mut pieces = Vec::new();
         let (mut at, end) = (offset as usize, (offset + len) as usize);

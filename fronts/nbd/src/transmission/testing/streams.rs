@@ -217,9 +217,10 @@ impl State {
         let whole = pending.request.op == Op::RecvAll;
         let left = pending.request.data.len() - pending.moved;
         let there = left.min(inbox.len());
-        let count = match whole {
-            true => there,
-            false => (self.split)(there).clamp(1, there),
+        let count = if whole {
+            there
+        } else {
+            (self.split)(there).clamp(1, there)
         };
         let Data::Buf(buf, range) = &mut pending.request.data else {
             panic!("a receive has a buffer");
