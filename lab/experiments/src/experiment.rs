@@ -41,7 +41,7 @@ pub enum Drives {
 /// The function of an experiment.
 #[derive(Default)]
 pub struct Outcome {
-    /// Numbers beside the paper's.
+    /// Numbers next to the paper's.
     pub findings: Vec<Finding>,
     /// Plots and tables.
     pub figures: Vec<Figure>,

@@ -30,7 +30,7 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// A number beside the paper's.
+/// A number next to the paper's.
 #[derive(Serialize, Clone, PartialEq, Debug)]
 pub struct Finding {
     /// The measured quantity.
@@ -145,7 +145,7 @@ pub enum Legend {
     TopRight,
     /// In the plot, at the top on the left.
     TopLeft,
-    /// Beside the plot.
+    /// Next to the plot.
     Outside,
 }
 

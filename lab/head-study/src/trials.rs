@@ -168,7 +168,7 @@ impl Trials {
         }
     }
 
-    /// A random place, with space behind it for the first skip and its write.
+    /// A random place, with space after it for the first skip and its write.
     fn anchor(&self, sectors: u32) -> u64 {
         let grid = self.profile.grid();
         let room = self.range.len() - 2 * u64::from(sectors) - grid.skips.last();

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Each experiment is a seeded program on simulated drives, in virtual time: the same seed gives the
-same figures, whatever the machine. What was found stands beside what the papers print, with a
+same figures, whatever the machine. What was found stands next to what the papers print, with a
 verdict where something is demanded.
 
 Examples:
