@@ -10,7 +10,7 @@ use tonearm_drive_file::{Angle, Extent, Geometry};
 pub struct Run {
     /// First sector.
     pub lba: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u32,
     /// When the first one begins to pass.
     pub begins: Nanos,

@@ -9,7 +9,7 @@ use tonearm_drive_file::{CacheTakes, WriteCacheSpec};
 pub struct Dirty {
     /// First sector.
     pub lba: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u32,
     /// When the mechanism may begin.
     pub ready: Nanos,

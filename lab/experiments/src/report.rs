@@ -43,7 +43,7 @@ pub struct Finding {
     pub ours: f64,
     /// The bound, if there is a target.
     pub bound: Option<Bound>,
-    /// Whether it is.
+    /// Whether the bound is met.
     pub verdict: Verdict,
     /// The reason: the parameter of the drive that determines the value.
     pub because: Option<String>,
@@ -166,13 +166,13 @@ pub struct Line {
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Style {
-    /// Through.
+    /// Solid line.
     Solid,
     /// Dashed, so that it is visible on top of another line.
     Dashed,
     /// Points alone.
     Dots,
-    /// Through, with a mark at each point.
+    /// Solid line, with a mark at each point.
     Marked,
 }
 

@@ -11,9 +11,9 @@ use tonearm_head::{Access, Cell, Grid, Profile, Span, Steps};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{have} sectors are too few to take a profile on; this grid needs {need}")]
 pub struct TooFewSectors {
-    /// There are.
+    /// Sectors of the range.
     pub have: u64,
-    /// It takes.
+    /// Sectors that the grid needs.
     pub need: u64,
 }
 

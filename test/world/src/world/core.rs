@@ -232,11 +232,11 @@ impl World {
                 serial: flight.serial,
                 slot,
             };
-            let told = match disk.faults.is_idle() {
+            let reported = match disk.faults.is_idle() {
                 true => Some(done.at),
-                false => disk.faults.told_at(flight.submitted, done.at),
+                false => disk.faults.reported_at(flight.submitted, done.at),
             };
-            if let Some(at) = told {
+            if let Some(at) = reported {
                 self.late.push(Reverse((at, end)));
             }
         }
