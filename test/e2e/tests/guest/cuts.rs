@@ -83,10 +83,10 @@ impl Served {
         self.server.take().expect("it runs").kill9();
     }
 
-    fn boot(&self, image: &Image, words: &str) -> Machine {
+    fn boot(&self, image: &Image, command_line: &str) -> Machine {
         let words = self.way.recipe("qemu-system-x86_64");
         let options: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
-        image.boot(&self.bench, &options, words)
+        image.boot(&self.bench, &options, command_line)
     }
 }
 
