@@ -228,10 +228,11 @@ impl<'a> Archiver<'a> {
             }
             self.report().await?;
             if !more && !self.is_copying() {
-                match ending {
+                if ending {
                     // The base waits for commits that are not durable yet.
-                    true => drop(self.source.rest(REST).await?),
-                    false => self.rest().await?,
+                    self.source.rest(REST).await?;
+                } else {
+                    self.rest().await?;
                 }
             }
         }

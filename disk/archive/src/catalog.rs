@@ -78,12 +78,12 @@ impl Catalog {
             // While all that it stands for is there, it has more states.
             let within = links.range(first..=last);
             let within: Vec<(u64, u64)> = within.map(|(at, link)| (*at, link.number)).collect();
-            let next = within
-                .iter()
-                .fold(first, |next, (at, end)| match *at <= next {
-                    true => next.max(end + 1),
-                    false => next,
-                });
+            let mut next = first;
+            for (at, end) in &within {
+                if *at <= next {
+                    next = next.max(end + 1);
+                }
+            }
             if next <= last {
                 for (at, _) in within.iter().filter(|(_, end)| *end <= last) {
                     links.remove(at);

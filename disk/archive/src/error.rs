@@ -240,9 +240,12 @@ const SHOWN_MAX: usize = 200;
 /// A text that an object has, for a terminal: anybody who can write to the archive chooses it.
 fn shown(text: &str) -> String {
     let is_format = |c: char| matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}');
-    let escaped = |c: char| match c.is_control() || is_format(c) {
-        true => c.escape_default().to_string(),
-        false => c.to_string(),
+    let escaped = |c: char| {
+        if c.is_control() || is_format(c) {
+            c.escape_default().to_string()
+        } else {
+            c.to_string()
+        }
     };
     text.chars().take(SHOWN_MAX).map(escaped).collect()
 }

@@ -359,14 +359,16 @@ fn base_that_is_damaged_is_left_out_when_an_older_one_has_the_state() {
         let bucket = two_bases();
         let sound = plan(&bucket, Target::Latest).unwrap();
         assert_eq!((sound.lsn.0, sound.base), (LAST, 7));
-        match lacks {
-            true => drop(bucket.objects.borrow_mut().remove(SECOND_BASE)),
-            false => damage(&bucket, SECOND_BASE),
+        if lacks {
+            drop(bucket.objects.borrow_mut().remove(SECOND_BASE));
+        } else {
+            damage(&bucket, SECOND_BASE);
         }
-        let catalog = match lacks {
+        let catalog = if lacks {
             // It goes after the catalog was read.
-            true => now(Catalog::load(&two_bases())).unwrap(),
-            false => now(Catalog::load(&bucket)).unwrap(),
+            now(Catalog::load(&two_bases())).unwrap()
+        } else {
+            now(Catalog::load(&bucket)).unwrap()
         };
         let plan = now(Plan::make(&bucket, &catalog, &Target::Latest)).unwrap();
         assert_eq!((plan.lsn.0, plan.base), (LAST, 3));

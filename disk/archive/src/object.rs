@@ -88,9 +88,10 @@ pub(crate) fn check(object: &[u8]) -> Result<(ArchiveHeader, &[u8]), FormatError
     if stored.len() as u64 != header.stored_bytes {
         return Err(wrong("it is not as long as its header says"));
     }
-    match crc32c(stored) == header.payload_crc {
-        true => Ok((header, stored)),
-        false => Err(FormatError::Checksum(WHAT)),
+    if crc32c(stored) == header.payload_crc {
+        Ok((header, stored))
+    } else {
+        Err(FormatError::Checksum(WHAT))
     }
 }
 
@@ -108,9 +109,10 @@ pub(crate) fn unpack(header: &ArchiveHeader, compressed: &[u8]) -> Result<Vec<u8
         decoder.read_to_end(&mut payload)
     });
     read.map_err(|_| wrong("its payload cannot be decompressed"))?;
-    match payload.len() as u64 == header.raw_bytes {
-        true => Ok(payload),
-        false => Err(wrong("its payload is not as long as its header says")),
+    if payload.len() as u64 == header.raw_bytes {
+        Ok(payload)
+    } else {
+        Err(wrong("its payload is not as long as its header says"))
     }
 }
 

@@ -147,23 +147,7 @@ impl Plan {
         };
         let base = catalog.links[&part.base];
         let ranges = catalog.ranges_of(&base).unwrap_or_default();
-        if let Some(range) = inexact_at(&ranges, lsn) {
-            let why = match range.kind {
-                ArchiveKind::Merged => format!(
-                    "of commits {} to {} only the last state is kept",
-                    range.first, range.last
-                ),
-                _ => format!(
-                    "when commit {} was archived, later ones had changed its blocks",
-                    range.inexact_from
-                ),
-            };
-            return Err(refuse(format!(
-                "commit {lsn} cannot be restored: {why}; restore commit {} or {}",
-                exact_before(&ranges, lsn),
-                exact_after(&ranges, lsn)
-            )));
-        }
+        check_exact(&ranges, lsn).map_err(refuse)?;
         let used: Vec<_> = ranges
             .into_iter()
             .filter(|range| range.first <= lsn.0)
@@ -321,12 +305,13 @@ impl PlannedObject {
 
     /// Checks that `header` is that of this object.
     fn check(&self, bucket: &dyn Bucket, header: &ArchiveHeader) -> Result<(), ArchiveError> {
-        match header.crc() == self.crc && header.store == self.store {
-            true => Ok(()),
-            false => Err(ArchiveError::Unlinked {
+        if header.crc() == self.crc && header.store == self.store {
+            Ok(())
+        } else {
+            Err(ArchiveError::Unlinked {
                 url: bucket.url(),
                 name: self.name.clone(),
-            }),
+            })
         }
     }
 
@@ -387,6 +372,31 @@ fn latest(catalog: &Catalog, restorable: &[Restorable]) -> Result<Lsn, String> {
     ))
 }
 
+/// Checks that `ranges` give the state of `lsn`.
+///
+/// # Errors
+/// Why they do not, and which states they give near it.
+fn check_exact(ranges: &[&ArchiveHeader], lsn: Lsn) -> Result<(), String> {
+    let Some(range) = inexact_at(ranges, lsn) else {
+        return Ok(());
+    };
+    let why = match range.kind {
+        ArchiveKind::Merged => format!(
+            "of commits {} to {} only the last state is kept",
+            range.first, range.last
+        ),
+        _ => format!(
+            "when commit {} was archived, later ones had changed its blocks",
+            range.inexact_from
+        ),
+    };
+    Err(format!(
+        "commit {lsn} cannot be restored: {why}; restore commit {} or {}",
+        exact_before(ranges, lsn),
+        exact_after(ranges, lsn)
+    ))
+}
+
 /// The commit to restore for a time at which `last` was the last durable one. The state may have been merged with later ones,
 /// but its commits must be there.
 fn at_time(catalog: &Catalog, restorable: &[Restorable], last: Option<Lsn>) -> Result<Lsn, String> {
@@ -395,12 +405,13 @@ fn at_time(catalog: &Catalog, restorable: &[Restorable], last: Option<Lsn>) -> R
         return Err("cannot be restored: nothing that was durable then is kept".into());
     };
     let mut parts = restorable.iter();
-    match parts.any(|part| (part.first..=part.changed).contains(&last)) {
-        true => Ok(before),
-        false => Err(format!(
+    if parts.any(|part| (part.first..=part.changed).contains(&last)) {
+        Ok(before)
+    } else {
+        Err(format!(
             "cannot be restored: it is that of commit {last}, which is missing. The last state before it that can be had is \
              that of commit {before}: take it with --to-lsn {before}"
-        )),
+        ))
     }
 }
 

@@ -132,15 +132,16 @@ impl Rebuild {
     }
 
     fn check(&self, first: u64, count: u64) -> Result<(), FormatError> {
-        match first
+        if first
             .checked_add(count)
             .is_some_and(|end| end <= self.size_blocks)
         {
-            true => Ok(()),
-            false => Err(FormatError::Inconsistent {
+            Ok(())
+        } else {
+            Err(FormatError::Inconsistent {
                 what: "archive object",
                 why: "it has blocks that the store does not have",
-            }),
+            })
         }
     }
 

@@ -14,14 +14,14 @@ mod volume;
 
 use self::names::Names;
 use self::volume::ShadowVolume;
-use crate::disk::Disk;
+use crate::core::Core;
 use crate::error::DiskError;
 use crate::lists::shadow::ListShadow;
 use crate::map;
 use crate::partial::{Ranges, copy_from, fill_around};
 use crate::shadow::{Key, Part, Shadow, Version};
 use crate::spill::Spilled;
-use crate::state::{Life, SharedVolume, Watch};
+use crate::state::{Life, Watch};
 use crate::table;
 use crate::tree::TreeEdit;
 use crate::volume::{Volume, cut};
@@ -43,9 +43,9 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// A unit changes the bytes that it has written and no others. It keeps what others commit to the rest of a block
 /// before the unit ends.
 ///
-/// An example: [`Disk`].
+/// An example: [`Disk`](crate::Disk).
 pub struct Aru {
-    disk: Disk,
+    core: Rc<Core>,
     era: u64,
     shadow: Shadow,
     /// The volumes that it changes.
@@ -61,10 +61,10 @@ pub struct Aru {
 }
 
 impl Aru {
-    pub(crate) fn begin(disk: &Disk) -> Self {
+    pub(crate) fn begin(core: &Rc<Core>) -> Self {
         Self {
-            disk: disk.clone(),
-            era: disk.open_unit(),
+            core: core.clone(),
+            era: core.lists.begin_unit(),
             shadow: Shadow::default(),
             volumes: Vec::new(),
             names: Names::default(),
@@ -115,7 +115,7 @@ impl Aru {
     pub fn holds_space(&self) -> bool {
         self.spilled_blocks() > 0
             || !self.lists.taken.is_empty()
-            || self.disk.eras().is_awaited(self.era)
+            || self.core.lists.is_awaited(self.era)
     }
 
     /// Charges the unit for memory that its caller holds until the unit ends.
@@ -123,7 +123,7 @@ impl Aru {
     /// # Errors
     /// When open units hold as much as they may.
     pub fn charge(&mut self, bytes: u64) -> Result<(), DiskError> {
-        self.shadow.charge(self.disk.shadows(), bytes)
+        self.shadow.charge(&self.core.shadows, bytes)
     }
 
     /// Sends blocks to home space until the unit holds at most `bytes` of memory, or none of its blocks is in memory.
@@ -187,7 +187,7 @@ impl Aru {
         offset: u64,
         data: LooseBuf,
     ) -> Result<(), DiskError> {
-        let content = Content::of(&self.disk, offset, data);
+        let content = Content::of(&self.core, offset, data);
         self.write_content(volume, offset, &content).await
     }
 
@@ -225,7 +225,7 @@ impl Aru {
         let at = self.touch(volume)?;
         let (starts, ends) = (offset.is_multiple_of(block), stop.is_multiple_of(block));
         if !(starts && ends) {
-            self.shadow.check_parts(self.disk.shadows())?;
+            self.shadow.check_parts(&self.core.shadows)?;
         }
         self.make_room((end - first) * block).await?;
         // The content beside the written bytes is read before anything changes.
@@ -244,38 +244,29 @@ impl Aru {
         // All blocks go to memory, or all go to home space. If there is too little home space, nothing has changed.
         let in_memory = self
             .shadow
-            .has_room(self.disk.shadows(), (end - first) * block);
+            .has_room(&self.core.shadows, (end - first) * block);
         let mut versions = Vec::with_capacity((end - first) as usize);
         let buffer_blocks = (BUFFER_BYTES as u64 / block).max(1);
         let mut from = first;
         while from < end {
             let to = end.min(from + buffer_blocks);
             let bytes = ((to - from) * block) as usize;
-            // The bytes of these blocks that the caller writes.
-            let base = from * block;
-            let taken = (offset.max(base) - base) as usize..(stop.min(to * block) - base) as usize;
-            let skipped = (base + taken.start as u64 - offset) as usize;
             let data = match blocks {
-                Some(blocks) => blocks.slice(skipped..skipped + bytes),
-                None => {
-                    let mut buf = self.disk.pool().alloc(bytes);
-                    buf[taken.clone()].copy_from_slice(&data[skipped..skipped + taken.len()]);
-                    for edge in edges.iter().filter(|edge| (from..to).contains(&edge.index)) {
-                        let start = ((edge.index - from) * block) as usize;
-                        let block = &mut buf[start..start + block as usize];
-                        fill_around(block, [edge.written.clone()], &edge.pieces);
-                    }
-                    buf.share()
+                Some(blocks) => {
+                    let skipped = ((from - first) * block) as usize;
+                    blocks.slice(skipped..skipped + bytes)
                 }
+                None => self.buffer(from..to, offset, data, &edges),
             };
             let parts = (0..bytes).step_by(block as usize);
             let parts = parts.map(|start| data.slice(start..start + block as usize));
-            match in_memory {
-                true => versions.extend(parts.map(Version::Memory)),
-                false => match self.disk.spill(parts.collect()).await {
+            if in_memory {
+                versions.extend(parts.map(Version::Memory));
+            } else {
+                match self.core.shadows.spill.write(parts.collect()).await {
                     Ok(spilled) => versions.extend(spilled.into_iter().map(Version::Spilled)),
                     Err(error) => return Err(self.drop_versions(versions, error)),
-                },
+                }
             }
             from = to;
         }
@@ -284,9 +275,25 @@ impl Aru {
             let edge = edges.iter_mut().find(|edge| edge.index == index);
             let part = edge.and_then(|edge| edge.part.take());
             self.shadow
-                .put(self.disk.shadows(), (serial, index), version, part);
+                .put(&self.core.shadows, (serial, index), version, part);
         }
         Ok(())
+    }
+
+    /// The blocks `of` with their part of `data`, which is written at `offset`, and with what was before at `edges`.
+    fn buffer(&self, of: Range<u64>, offset: u64, data: &[u8], edges: &[Edge]) -> Slice {
+        let block = self.block();
+        let (base, stop) = (of.start * block, of.end * block);
+        let mut buf = self.core.pool.alloc((stop - base) as usize);
+        let (from, to) = (offset.max(base), stop.min(offset + data.len() as u64));
+        let part = &data[(from - offset) as usize..(to - offset) as usize];
+        buf[(from - base) as usize..(to - base) as usize].copy_from_slice(part);
+        for edge in edges.iter().filter(|edge| of.contains(&edge.index)) {
+            let start = (edge.index * block - base) as usize;
+            let block = &mut buf[start..start + block as usize];
+            fill_around(block, [edge.written.clone()], &edge.pieces);
+        }
+        buf.share()
     }
 
     /// Sets a volume's size. What is cut off is gone; what is added reads as zeroes.
@@ -306,27 +313,27 @@ impl Aru {
         // this unit ends. So the unit writes it.
         let mut last = None;
         if stays > 0 {
-            self.shadow.check_parts(self.disk.shadows())?;
+            self.shadow.check_parts(&self.core.shadows)?;
             self.make_room(block).await?;
             let tail = stays..block as usize;
             last = Some(self.edge(at, volume, index, tail).await?);
         }
         match self.hold(at, size_bytes) {
-            Err(DiskError::StoreFull { .. }) if self.disk.give_back_spill().await? => {
+            Err(DiskError::StoreFull { .. }) if self.core.shadows.spill.give_back().await? => {
                 self.hold(at, size_bytes)?;
             }
             held => held?,
         }
         let (serial, kept) = (self.volumes[at].serial, size_bytes.div_ceil(block));
         if let Some(last) = last {
-            let mut buf = self.disk.pool().alloc(block as usize);
+            let mut buf = self.core.pool.alloc(block as usize);
             fill_around(&mut buf, [last.written], &last.pieces);
             buf[stays..].fill(0);
             let version = Version::Memory(buf.share());
             self.shadow
-                .put(self.disk.shadows(), (serial, index), version, last.part);
+                .put(&self.core.shadows, (serial, index), version, last.part);
         }
-        self.shadow.cut(self.disk.shadows(), serial, kept);
+        self.shadow.cut(&self.core.shadows, serial, kept);
         self.volumes[at].cut = self.volumes[at].cut.min(kept);
         self.volumes[at].size = Some(size_bytes);
         Ok(())
@@ -373,7 +380,7 @@ impl Aru {
         volume.shared().borrow().check_mode()?;
         let at = self.touch(&volume)?;
         let serial = self.volumes[at].serial;
-        self.shadow.cut(self.disk.shadows(), serial, 0);
+        self.shadow.cut(&self.core.shadows, serial, 0);
         self.volumes[at].deleted = true;
         self.names.delete(name, volume.shared());
         Ok(())
@@ -402,8 +409,8 @@ impl Aru {
     /// When there is none.
     pub fn volume(&self, name: &str) -> Result<Volume, DiskError> {
         match self.names.look_up(name) {
-            None => self.disk.volume(name),
-            Some(Some(shared)) => Ok(self.handle(shared.clone())),
+            None => self.core.volume(name),
+            Some(Some(shared)) => Ok(self.core.handle(shared.clone())),
             Some(None) => Err(DiskError::NoVolume(name.to_string())),
         }
     }
@@ -426,31 +433,28 @@ impl Aru {
             extents: Vec::new(),
         };
         let shared = {
-            let mut table = self.disk.table();
+            let mut table = self.core.table();
             let slot = table.hold_slot()?;
             table.state(slot, entry, Life::Pending)
         };
         self.volumes.push(ShadowVolume::new(&shared));
         self.names.create(name, &shared);
-        Ok(self.handle(shared))
-    }
-
-    fn handle(&self, shared: SharedVolume) -> Volume {
-        Volume::new(self.disk.engine(), self.disk.pool(), shared)
+        Ok(self.core.handle(shared))
     }
 
     fn block(&self) -> u64 {
-        u64::from(self.disk.block_size())
+        self.core.block_size()
     }
 
     fn check_free(&self, name: &str) -> Result<(), DiskError> {
         let taken = match self.names.look_up(name) {
             Some(known) => known.is_some(),
-            None => self.disk.table().volumes.contains_key(name),
+            None => self.core.table().volumes.contains_key(name),
         };
-        match taken {
-            true => Err(DiskError::VolumeExists(name.to_string())),
-            false => Ok(()),
+        if taken {
+            Err(DiskError::VolumeExists(name.to_string()))
+        } else {
+            Ok(())
         }
     }
 
@@ -471,9 +475,10 @@ impl Aru {
             Some(known) if known.created => true,
             _ => volume.shared().borrow().life == Life::Live,
         };
-        match there {
-            true => Ok(()),
-            false => Err(DiskError::Deleted),
+        if there {
+            Ok(())
+        } else {
+            Err(DiskError::Deleted)
         }
     }
 
@@ -508,9 +513,9 @@ impl Aru {
             map::append(state.entry.extents.clone(), &volume.held)
         };
         let more = needed - map::blocks(&extents);
-        let size_blocks = self.disk.engine().size_blocks();
+        let size_blocks = self.core.engine.size_blocks();
         let held = self
-            .disk
+            .core
             .table()
             .hold_blocks(&extents, more, more, size_blocks, block)?;
         self.volumes[at].held.extend(held);
@@ -558,7 +563,7 @@ impl Aru {
         self.committed(volume, index, index + 1, &mut rest).await?;
         let own = match self.shadow.get(key) {
             Some(Version::Memory(data)) => vec![Piece::Data(data.clone())],
-            Some(Version::Spilled(spilled)) => self.disk.engine().read(spilled.block, 1).await?,
+            Some(Version::Spilled(spilled)) => self.core.engine.read(spilled.block, 1).await?,
             None => return Ok(()),
         };
         copy_from(buf, 0, &own);
@@ -573,7 +578,7 @@ impl Aru {
         let (mut pieces, mut at) = (Vec::new(), first);
         while at < end {
             if self.shadow.is_stale((serial, at)) {
-                let mut buf = self.disk.pool().alloc(self.block() as usize);
+                let mut buf = self.core.pool.alloc(self.block() as usize);
                 self.merge(volume, at, &mut buf).await?;
                 pieces.push(Piece::Data(buf.share()));
                 at += 1;
@@ -586,7 +591,7 @@ impl Aru {
                 }
                 Some(Version::Spilled(spilled)) => {
                     let run = self.spilled_run((serial, at), *spilled, end - at);
-                    pieces.extend(self.disk.engine().read(spilled.block, run).await?);
+                    pieces.extend(self.core.engine.read(spilled.block, run).await?);
                     at += run;
                 }
                 None => {
@@ -615,7 +620,7 @@ impl Aru {
     /// # Errors
     /// When there is no home space either, or the store fails.
     async fn make_room(&mut self, bytes: u64) -> Result<(), DiskError> {
-        while self.shadow.in_memory() > 0 && !self.shadow.has_room(self.disk.shadows(), bytes) {
+        while self.shadow.in_memory() > 0 && !self.shadow.has_room(&self.core.shadows, bytes) {
             self.spill_oldest().await?;
         }
         Ok(())
@@ -627,10 +632,10 @@ impl Aru {
     /// As for `make_room`.
     async fn spill_oldest(&mut self) -> Result<(), DiskError> {
         let (keys, data): (Vec<Key>, Vec<Slice>) =
-            self.shadow.oldest(self.disk.shadows()).into_iter().unzip();
-        let spilled = self.disk.spill(data).await?;
+            self.shadow.oldest(&self.core.shadows).into_iter().unzip();
+        let spilled = self.core.shadows.spill.write(data).await?;
         for (key, spilled) in keys.into_iter().zip(spilled) {
-            self.shadow.sent_home(self.disk.shadows(), key, spilled);
+            self.shadow.sent_home(&self.core.shadows, key, spilled);
         }
         Ok(())
     }
@@ -639,7 +644,7 @@ impl Aru {
     fn drop_versions(&self, versions: Vec<Version>, error: DiskError) -> DiskError {
         for version in versions {
             if let Version::Spilled(spilled) = version {
-                self.disk.shadows().spill.release(spilled);
+                self.core.shadows.spill.release(spilled);
             }
         }
         error
@@ -679,12 +684,13 @@ pub(crate) enum Content {
 }
 
 impl Content {
-    pub fn of(disk: &Disk, offset: u64, data: LooseBuf) -> Self {
-        let block = u64::from(disk.block_size());
+    pub fn of(core: &Core, offset: u64, data: LooseBuf) -> Self {
+        let block = core.block_size();
         let whole = offset.is_multiple_of(block) && (data.len() as u64).is_multiple_of(block);
-        match whole {
-            true => Self::Blocks(disk.pool().adopt(data).share()),
-            false => Self::Bytes(data),
+        if whole {
+            Self::Blocks(core.pool.adopt(data).share())
+        } else {
+            Self::Bytes(data)
         }
     }
 }
@@ -709,14 +715,14 @@ fn push_data(pieces: &mut Vec<Piece>, data: Slice) {
 
 impl Drop for Aru {
     fn drop(&mut self) {
-        self.shadow.clear(self.disk.shadows());
+        self.shadow.clear(&self.core.shadows);
         if !self.volumes.is_empty() {
-            let mut table = self.disk.table();
+            let mut table = self.core.table();
             for volume in &self.volumes {
                 volume.give_back(&mut table);
             }
         }
-        self.disk.free_ids(std::mem::take(&mut self.lists.taken));
-        self.disk.close_unit(self.era);
+        self.core.lists.free(std::mem::take(&mut self.lists.taken));
+        self.core.lists.end_unit(self.era);
     }
 }

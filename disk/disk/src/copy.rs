@@ -43,7 +43,7 @@ impl Disk {
         mut progress: impl FnMut(u64, u64),
     ) -> Result<Copied, DiskError> {
         self.check_target(target)?;
-        if target.table().volumes.is_empty() {
+        if target.core().table().volumes.is_empty() {
             let all = target.free_bytes();
             target.create_volume(UNFINISHED, all, uuid, now).await?;
         }
@@ -82,13 +82,13 @@ impl Disk {
                 from.size_blocks()
             ));
         }
-        let volumes = self.table().volumes.len() as u64;
+        let volumes = self.core().table().volumes.len() as u64;
         if !to.fits(volumes, SYSTEM_BLOCKS) {
             return refuse(format!(
                 "its log is too small for {volumes} volumes at once"
             ));
         }
-        let table = target.table();
+        let table = target.core().table();
         match table.volumes.keys().find(|name| *name != UNFINISHED) {
             Some(name) => refuse(format!("it has {name:?}, and a copy would overwrite it")),
             None => Ok(()),

@@ -2,25 +2,21 @@
 
 use crate::aru::Aru;
 use crate::changes::Changes;
-use crate::eras::Eras;
+use crate::core::Core;
 use crate::error::DiskError;
-use crate::lists::{Id, Lists};
 use crate::map;
-use crate::pages::Pages;
-use crate::shadow::Shadows;
-use crate::state::{Life, SharedVolume};
+use crate::state::Life;
 use crate::table::{self, Table};
-use crate::tree::Tree;
+use crate::tree::{self, TreePages, TreeStop};
 use crate::volume::Volume;
-use std::cell::{RefCell, RefMut};
 use std::rc::Rc;
 use tonearm_base::{AlignedMemory, BufPool, Lsn};
 use tonearm_engine::{
     ByteRate, CreatePlan, Engine, Marks, MemberDevice, NewMember, OpenOptions, Progress,
     RecoveryReport, Scrub, ScrubReport, StoreStats,
 };
-use tonearm_format::{EXTENTS_MAX, Uuid, VolumeEntry, VolumeKind, Zones};
-use tonearm_rt::{Rt, Semaphore};
+use tonearm_format::{EXTENTS_MAX, Uuid, VolumeEntry, VolumeKind};
+use tonearm_rt::Rt;
 
 /// Name, identity and size of a volume.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -104,30 +100,7 @@ pub struct VolumeInfo {
 /// done.expect("a drive without faults");
 /// ```
 #[derive(Clone)]
-pub struct Disk(Rc<Inner>);
-
-struct Inner {
-    engine: Engine,
-    pool: BufPool,
-    table: RefCell<Table>,
-    shadows: Shadows,
-    eras: RefCell<Eras<Id>>,
-    lists: Lists,
-    tree: Tree,
-    /// One of the disk's own volumes is enlarged at a time.
-    growth: Semaphore,
-    /// Ends an open unit that holds space, and returns true, or finds none.
-    reclaim: RefCell<Option<Box<dyn Fn() -> bool>>>,
-}
-
-/// The cache of list pages may hold memory of its own: the store's memory divided by this.
-const PAGES_SHARE: u64 = 32;
-/// The cache of pages of the tree may hold memory of its own: the store's memory divided by this.
-const TREE_SHARE: u64 = 8;
-/// Pages that a cache may hold at least.
-const PAGES_MIN: u64 = 4;
-/// Shadows may hold memory of their own: the store's memory divided by this. Other shadows go to home space.
-const SHADOW_SHARE: u64 = 4;
+pub struct Disk(Rc<Core>);
 
 /// Name of the volume that every store has from the start.
 const MAIN: &str = "main";
@@ -173,33 +146,9 @@ impl Disk {
     ) -> Result<Disk, DiskError> {
         let engine = Engine::open(rt, pool, members, options, progress).await?;
         let table = Table::load(&engine).await?;
-        let (memory_bytes, block_size) = (engine.options().memory_bytes, engine.block_size());
-        let pages = (memory_bytes / PAGES_SHARE / block_size as u64).max(PAGES_MIN);
-        let lists = Lists {
-            zones: Zones::new(block_size as u32),
-            pages: Pages::new(pool, block_size, pages as usize),
-            space: RefCell::default(),
-            area: RefCell::new(table.of_kind(VolumeKind::Lists)),
-        };
-        let pages = (memory_bytes / TREE_SHARE / block_size as u64).max(PAGES_MIN);
-        let tree = Tree::new(
-            Pages::new(pool, block_size, pages as usize),
-            table.of_kind(VolumeKind::Tree),
-        );
-        let shadow_bytes = engine.options().memory_bytes / SHADOW_SHARE;
-        let disk = Self(Rc::new(Inner {
-            engine,
-            pool: pool.clone(),
-            table: RefCell::new(table),
-            shadows: Shadows::new(rt, shadow_bytes),
-            eras: RefCell::new(Eras::new()),
-            lists,
-            tree,
-            growth: Semaphore::new(rt, 1),
-            reclaim: RefCell::new(None),
-        }));
+        let disk = Self(Rc::new(Core::new(rt, pool, engine, table)));
         if !disk.engine().options().read_only {
-            disk.drop_spill().await?;
+            disk.0.shadows.spill.drop_all().await?;
         }
         Ok(disk)
     }
@@ -211,12 +160,12 @@ impl Disk {
 
     /// Begins a recovery unit (BeginARU).
     pub fn begin(&self) -> Aru {
-        Aru::begin(self)
+        Aru::begin(&self.0)
     }
 
     /// Free memory for a write of `len` bytes, if there is any, for `LooseBuf::copy_to`.
     pub fn spare_memory(&self, len: usize) -> Option<AlignedMemory> {
-        self.pool().spare(len)
+        self.0.pool.spare(len)
     }
 
     /// How far the commits have come. Waits for nothing.
@@ -260,18 +209,17 @@ impl Disk {
 
     /// Bytes of home space for the parts of recovery units that do not fit in memory.
     pub fn spill_bytes(&self) -> u64 {
-        let space = self.table().of_kind(VolumeKind::Spill);
-        space.map_or(0, |space| space.borrow().entry.size_bytes)
+        self.0.shadows.spill.bytes()
     }
 
     /// Counts the commits that make, delete or rename volumes and files. The file system of the store notes its own.
     pub fn names(&self) -> Changes {
-        self.table().names.clone()
+        self.0.table().names.clone()
     }
 
     /// The volumes of users, by name.
     pub fn volumes(&self) -> Vec<VolumeInfo> {
-        let table = self.table();
+        let table = self.0.table();
         let mut found = Vec::new();
         for volume in table.volumes.values() {
             let entry = &volume.borrow().entry;
@@ -293,8 +241,7 @@ impl Disk {
     /// # Errors
     /// When there is none.
     pub fn volume(&self, name: &str) -> Result<Volume, DiskError> {
-        let shared = self.shared(name)?;
-        Ok(Volume::new(self.engine(), self.pool(), shared))
+        self.0.volume(name)
     }
 
     /// Makes a volume, durably. It reads as zeroes.
@@ -340,22 +287,21 @@ impl Disk {
         if size_bytes == 0 {
             return Err(DiskError::BadSize);
         }
-        let admission = self.engine().admit(2, EXTENTS_MAX as u64).await?;
-        let shared = self.shared(name)?;
-        let volume = Volume::new(self.engine(), self.pool(), shared.clone());
-        volume.shared().borrow().check_mode()?;
+        let admission = self.0.engine.admit(2, EXTENTS_MAX as u64).await?;
+        let volume = self.0.volume(name)?;
+        let shared = volume.shared();
+        shared.borrow().check_mode()?;
         // The tail of the last block that stays must read as zeroes when the volume grows again. Unlike in a recovery
         // unit, changes that others commit to the block meanwhile are kept.
         let tail = volume.cut_off(size_bytes).await?;
         let lsn = {
-            let mut table = self.table();
+            let mut table = self.0.table();
             let state = shared.borrow();
             if state.life != Life::Live {
                 return Err(DiskError::Deleted);
             }
-            volume.shared().borrow().check_mode()?;
-            let (size_blocks, block_size) =
-                (self.engine().size_blocks(), u64::from(self.block_size()));
+            state.check_mode()?;
+            let (size_blocks, block_size) = (self.0.engine.size_blocks(), self.0.block_size());
             let blocks = size_bytes.div_ceil(block_size);
             let (mut extents, cut) = map::split(&state.entry.extents, blocks);
             drop(state);
@@ -372,10 +318,10 @@ impl Disk {
                 extents,
                 ..state.entry.clone()
             };
-            let mut changes = vec![table::put(self.engine(), self.pool(), state.slot, &entry)];
+            let mut changes = vec![table::put(&self.0.engine, &self.0.pool, state.slot, &entry)];
             changes.extend(cut.iter().map(map::trim_of));
             changes.extend(tail);
-            let committed = self.engine().commit(admission, changes);
+            let committed = self.0.engine.commit(admission, changes);
             table.release_blocks(&held);
             let lsn = committed?;
             state.change(entry, size_bytes);
@@ -390,16 +336,16 @@ impl Disk {
     /// # Errors
     /// When there is none, or the store is read-only.
     pub async fn set_read_only(&self, name: &str, read_only: bool) -> Result<(), DiskError> {
-        let admission = self.engine().admit(1, 0).await?;
-        let shared = self.shared(name)?;
+        let admission = self.0.engine.admit(1, 0).await?;
+        let volume = self.0.volume(name)?;
         let lsn = {
-            let mut state = shared.borrow_mut();
+            let mut state = volume.shared().borrow_mut();
             let entry = VolumeEntry {
                 read_only,
                 ..state.entry.clone()
             };
-            let put = table::put(self.engine(), self.pool(), state.slot, &entry);
-            let lsn = self.engine().commit(admission, vec![put])?;
+            let put = table::put(&self.0.engine, &self.0.pool, state.slot, &entry);
+            let lsn = self.0.engine.commit(admission, vec![put])?;
             let size_bytes = entry.size_bytes;
             state.change(entry, size_bytes);
             lsn
@@ -409,7 +355,7 @@ impl Disk {
 
     /// All entries of the volume table, those of the disk's own volumes too.
     pub fn entries(&self) -> Vec<VolumeEntry> {
-        let table = self.table();
+        let table = self.0.table();
         let volumes = table.volumes.values();
         volumes
             .map(|volume| volume.borrow().entry.clone())
@@ -418,8 +364,7 @@ impl Disk {
 
     /// Bytes that no volume has.
     pub fn free_bytes(&self) -> u64 {
-        let free = self.table().free(self.0.engine.size_blocks());
-        free.iter().map(|extent| extent.count).sum::<u64>() * self.0.engine.block_size() as u64
+        self.0.free_bytes()
     }
 
     /// Bytes for volumes, used or free.
@@ -505,68 +450,29 @@ impl Disk {
         Ok(self.0.engine.close().await?)
     }
 
-    pub(crate) fn pool(&self) -> &BufPool {
-        &self.0.pool
-    }
-
-    pub(crate) fn shadows(&self) -> &Shadows {
-        &self.0.shadows
-    }
-
-    /// The volume table. The borrow must not live over an await.
-    pub(crate) fn table(&self) -> RefMut<'_, Table> {
-        self.0.table.borrow_mut()
-    }
-
-    /// Begins a recovery unit. Returns its era.
-    pub(crate) fn open_unit(&self) -> u64 {
-        self.0.eras.borrow_mut().begin()
-    }
-
-    /// Ends a recovery unit of `era`.
-    pub(crate) fn close_unit(&self, era: u64) {
-        let released = self.0.eras.borrow_mut().end(era);
-        if !released.is_empty() {
-            let mut space = self.0.lists.space.borrow_mut();
-            space.release(&self.0.lists.zones, &released);
-        }
-    }
-
     /// Sets what is called when there is no free block: it ends an open unit that holds space ([`Aru::holds_space`]) and
     /// returns true, or returns false when there is none.
     pub fn set_reclaim(&self, reclaim: impl Fn() -> bool + 'static) {
         *self.0.reclaim.borrow_mut() = Some(Box::new(reclaim));
     }
 
-    /// Has an open unit ended that holds space. False when there is none.
-    pub(crate) fn reclaim(&self) -> bool {
-        let reclaim = self.0.reclaim.borrow();
-        reclaim.as_ref().is_some_and(|reclaim| reclaim())
+    /// Runs `look` over the committed pages of the tree. What it changes is dropped.
+    ///
+    /// # Errors
+    /// When a page cannot be read, or the function refuses.
+    pub async fn look_at_tree(
+        &self,
+        look: impl FnMut(&mut TreePages<'_>) -> Result<(), TreeStop>,
+    ) -> Result<(), DiskError> {
+        tree::run(&self.0, false, look).await.map(drop)
     }
 
-    pub(crate) fn eras(&self) -> RefMut<'_, Eras<Id>> {
-        self.0.eras.borrow_mut()
+    /// True when the store has a tree.
+    pub fn has_tree(&self) -> bool {
+        self.0.tree.volume().is_some()
     }
 
-    pub(crate) fn tree(&self) -> &Tree {
-        &self.0.tree
-    }
-
-    pub(crate) fn growth(&self) -> &Semaphore {
-        &self.0.growth
-    }
-
-    pub(crate) fn list_state(&self) -> &Lists {
-        &self.0.lists
-    }
-
-    /// A volume of a user; the disk's own volumes have no name here.
-    fn shared(&self, name: &str) -> Result<SharedVolume, DiskError> {
-        let table = self.table();
-        let found = table.volumes.get(name);
-        let found = found.filter(|volume| volume.borrow().entry.kind == VolumeKind::Plain);
-        found
-            .cloned()
-            .ok_or_else(|| DiskError::NoVolume(name.to_string()))
+    pub(crate) fn core(&self) -> &Rc<Core> {
+        &self.0
     }
 }

@@ -9,9 +9,11 @@
 mod aru;
 mod changes;
 mod copy;
+mod core;
 mod disk;
 mod eras;
 mod error;
+mod growth;
 mod lists;
 mod map;
 mod pages;

@@ -16,14 +16,10 @@ pub(crate) mod check;
 pub(crate) mod records;
 pub(crate) mod replay;
 pub(crate) mod shadow;
-pub(crate) mod space;
+mod space;
+mod take;
 
-use self::space::Space;
-use crate::pages::Pages;
-use crate::state::SharedVolume;
-use std::cell::RefCell;
 use std::fmt;
-use tonearm_format::Zones;
 
 /// A list of blocks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -50,13 +46,4 @@ impl fmt::Display for BlockId {
 pub(crate) enum Id {
     List(u64),
     Block(u64),
-}
-
-/// The state of lists in memory.
-pub(crate) struct Lists {
-    pub zones: Zones,
-    pub pages: Pages,
-    pub space: RefCell<Space>,
-    /// The lists area, once there is one.
-    pub area: RefCell<Option<SharedVolume>>,
 }

@@ -105,9 +105,10 @@ pub(crate) fn free(
 /// if that takes at most one part in `plenty` of the free space. Then it grows in proportion to its size, so that it has few
 /// extents, and leaves half of the free space to the others.
 pub(crate) fn growth(have: u64, free: u64, plenty: u64) -> u64 {
-    match have <= free / plenty {
-        true => have,
-        false => (have / GROWTH_PART).min(free / 2),
+    if have <= free / plenty {
+        have
+    } else {
+        (have / GROWTH_PART).min(free / 2)
     }
 }
 

@@ -1,8 +1,11 @@
 //! Pages of metadata: the cache of committed ones, up to a bound, and the changes that a recovery unit makes when it ends.
 
 use crate::error::DiskError;
+use crate::map;
+use crate::state::SharedVolume;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::rc::Rc;
 use tonearm_base::{Buf, BufPool, Slice};
 use tonearm_engine::{CommitChange, Engine};
 use tonearm_layout::Piece;
@@ -18,12 +21,16 @@ struct Cache {
     pages: BTreeMap<u64, Page>,
     /// Where the next search for a page to evict starts (CLOCK).
     hand: u64,
-    /// While this is not 0, no page is evicted. So the pages that a unit has loaded for its end stay.
+    /// [`Edits`] that live. While there are some, no page is evicted.
     holds: u64,
 }
 
-/// Committed pages. Other pages are read from the engine, which has the newest version.
+/// Committed pages of one of the disk's own volumes. Those that are not in memory are read from the engine, which has the
+/// newest version.
 pub(crate) struct Pages {
+    engine: Engine,
+    /// The volume, once there is one.
+    volume: RefCell<Option<SharedVolume>>,
     cache: RefCell<Cache>,
     limit: usize,
     /// Counts the commits that have changed a page.
@@ -33,15 +40,44 @@ pub(crate) struct Pages {
 }
 
 impl Pages {
-    /// A cache of `limit` pages of `block_size` bytes.
-    pub fn new(pool: &BufPool, block_size: usize, limit: usize) -> Self {
+    /// Pages of `volume`, of which `limit` are cached.
+    pub fn new(
+        engine: &Engine,
+        pool: &BufPool,
+        limit: usize,
+        volume: Option<SharedVolume>,
+    ) -> Self {
         Self {
+            engine: engine.clone(),
+            volume: RefCell::new(volume),
             cache: RefCell::default(),
             limit,
             version: Cell::new(0),
-            zeroes: pool.alloc_zeroed(block_size).share(),
+            zeroes: pool.alloc_zeroed(engine.block_size()).share(),
             pool: pool.clone(),
         }
+    }
+
+    pub fn volume(&self) -> Option<SharedVolume> {
+        self.volume.borrow().clone()
+    }
+
+    /// Sets the volume, which was made or enlarged.
+    pub fn set_volume(&self, volume: SharedVolume) {
+        *self.volume.borrow_mut() = Some(volume);
+    }
+
+    /// Blocks of the volume.
+    pub fn blocks(&self) -> u64 {
+        let size = self.volume().map(|volume| volume.borrow().entry.size_bytes);
+        size.unwrap_or(0) / self.engine.block_size() as u64
+    }
+
+    /// Home of a block, which the volume must have.
+    pub fn home(&self, block: u64) -> u64 {
+        let volume = self.volume.borrow();
+        let volume = volume.as_ref().expect("there is a volume").borrow();
+        map::home(&volume.entry.extents, block)
     }
 
     pub fn version(&self) -> u64 {
@@ -57,17 +93,6 @@ impl Pages {
         }
     }
 
-    /// Keeps everything until [`Pages::release`].
-    pub fn hold(&self) {
-        self.cache.borrow_mut().holds += 1;
-    }
-
-    pub fn release(&self) {
-        let mut cache = self.cache.borrow_mut();
-        cache.holds -= 1;
-        cache.shrink(self.limit);
-    }
-
     /// Page `page`, as committed, if it is in memory.
     pub fn known(&self, page: u64) -> Option<Slice> {
         let mut cache = self.cache.borrow_mut();
@@ -76,17 +101,18 @@ impl Pages {
         Some(known.data.clone())
     }
 
-    /// Page `page`, which is home block `home`, as committed.
+    /// Page `page`, which the volume must have, as committed.
     ///
     /// # Errors
     /// When it cannot be read or is damaged.
-    pub async fn load(&self, engine: &Engine, page: u64, home: u64) -> Result<Slice, DiskError> {
+    pub async fn load(&self, page: u64) -> Result<Slice, DiskError> {
+        let home = self.home(page);
         loop {
             if let Some(known) = self.known(page) {
                 return Ok(known);
             }
             let version = self.version();
-            let read = engine.read(home, 1).await?;
+            let read = self.engine.read(home, 1).await?;
             let data = match read.into_iter().next() {
                 // The data is charged to the memory of the log. The copy is charged to this cache.
                 Some(Piece::Data(data)) if data.has_lease() => self.pool.copy_of(&data).share(),
@@ -109,8 +135,10 @@ impl Pages {
     }
 }
 
-/// Pages that an operation has seen, and copies of those that it has changed.
+/// Pages that an operation has seen, and copies of those that it has changed. While it lives, no page is evicted, so that an
+/// operation which runs again when a page was missing comes to an end.
 pub(crate) struct Edits {
+    pages: Rc<Pages>,
     /// Version of the pages from which this was computed.
     version: u64,
     seen: BTreeMap<u64, Slice>,
@@ -119,8 +147,10 @@ pub(crate) struct Edits {
 
 impl Edits {
     /// Nothing is changed in the present pages.
-    pub fn new(pages: &Pages) -> Self {
+    pub fn new(pages: &Rc<Pages>) -> Self {
+        pages.cache.borrow_mut().holds += 1;
         Self {
+            pages: pages.clone(),
             version: pages.version(),
             seen: BTreeMap::new(),
             changed: BTreeMap::new(),
@@ -128,8 +158,13 @@ impl Edits {
     }
 
     /// False when others have committed since.
-    pub fn is_current(&self, pages: &Pages) -> bool {
-        pages.version() == self.version
+    pub fn is_current(&self) -> bool {
+        self.pages.version() == self.version
+    }
+
+    /// The committed pages.
+    pub fn pages(&self) -> &Pages {
+        &self.pages
     }
 
     /// A page with the changes, if it was seen before.
@@ -149,8 +184,8 @@ impl Edits {
     ///
     /// # Panics
     /// When it was not seen before.
-    pub fn change(&mut self, page: u64, pool: &BufPool) -> &mut [u8] {
-        let seen = &self.seen;
+    pub fn change(&mut self, page: u64) -> &mut [u8] {
+        let (seen, pool) = (&self.seen, &self.pages.pool);
         self.changed.entry(page).or_insert_with(|| {
             let old = seen.get(&page).expect("the page was seen before");
             pool.copy_of(old)
@@ -162,22 +197,26 @@ impl Edits {
         self.changed.len() as u64
     }
 
-    /// Adds the changes of the pages, whose homes `home_of` tells. Gives what [`Pages::commit`] takes after the commit.
-    pub fn finish(
-        self,
-        home_of: impl Fn(u64) -> u64,
-        changes: &mut Vec<CommitChange>,
-    ) -> Vec<(u64, Slice)> {
+    /// Adds the changes of the pages. The commit must follow without an await, and then [`Pages::commit`] of the result.
+    pub fn finish(mut self, changes: &mut Vec<CommitChange>) -> Vec<(u64, Slice)> {
         let mut pages = Vec::with_capacity(self.changed.len());
-        for (page, new) in self.changed {
+        for (page, new) in std::mem::take(&mut self.changed) {
             if self.seen[&page][..] == new[..] {
                 continue;
             }
-            let (first, data) = (home_of(page), new.share());
+            let (first, data) = (self.pages.home(page), new.share());
             pages.push((page, data.clone()));
             changes.push(CommitChange::Write { first, data });
         }
         pages
+    }
+}
+
+impl Drop for Edits {
+    fn drop(&mut self) {
+        let mut cache = self.pages.cache.borrow_mut();
+        cache.holds -= 1;
+        cache.shrink(self.pages.limit);
     }
 }
 

@@ -13,11 +13,13 @@ use crate::error::DiskError;
 use crate::partial::Ranges;
 use crate::spill::{Spill, Spilled};
 use crate::state::Watch;
+use crate::table::SharedTable;
 use std::cell::Cell;
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::rc::Rc;
-use tonearm_base::{Lsn, Slice};
+use tonearm_base::{BufPool, Lsn, Slice};
+use tonearm_engine::Engine;
 use tonearm_rt::Rt;
 
 /// Most bytes that go home together.
@@ -69,9 +71,9 @@ pub(crate) struct Shadows {
 }
 
 impl Shadows {
-    pub fn new(rt: &Rt, limit: u64) -> Self {
+    pub fn new(rt: &Rt, pool: &BufPool, engine: &Engine, table: &SharedTable, limit: u64) -> Self {
         Self {
-            spill: Spill::new(rt),
+            spill: Spill::new(rt, pool, engine, table, limit),
             limit,
             used: Cell::new(0),
             parts: Cell::new(0),
@@ -109,11 +111,12 @@ impl Shadow {
     /// # Errors
     /// When they do not fit.
     pub fn check_room(&self, shadows: &Shadows, bytes: u64) -> Result<(), DiskError> {
-        match shadows.used.get().saturating_add(bytes) <= shadows.limit {
-            true => Ok(()),
-            false => Err(DiskError::ShadowsFull {
+        if shadows.used.get().saturating_add(bytes) <= shadows.limit {
+            Ok(())
+        } else {
+            Err(DiskError::ShadowsFull {
                 limit_bytes: shadows.limit,
-            }),
+            })
         }
     }
 
@@ -123,9 +126,10 @@ impl Shadow {
     /// When they do not fit.
     pub fn check_parts(&self, shadows: &Shadows) -> Result<(), DiskError> {
         let limit_bytes = shadows.limit;
-        match shadows.parts.get() + 2 * PART_BYTES <= limit_bytes / 2 {
-            true => Ok(()),
-            false => Err(DiskError::ShadowsFull { limit_bytes }),
+        if shadows.parts.get() + 2 * PART_BYTES <= limit_bytes / 2 {
+            Ok(())
+        } else {
+            Err(DiskError::ShadowsFull { limit_bytes })
         }
     }
 

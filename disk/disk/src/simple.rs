@@ -3,8 +3,10 @@
 use crate::aru::Content;
 use crate::disk::Disk;
 use crate::error::DiskError;
+use crate::lists::area::Lists;
 use crate::lists::shadow::ListShadow;
 use crate::lists::{BlockId, ListId};
+use crate::map;
 use crate::volume::Volume;
 use tonearm_base::{LooseBuf, Lsn};
 use tonearm_layout::Piece;
@@ -29,7 +31,7 @@ impl Disk {
         offset: u64,
         data: LooseBuf,
     ) -> Result<Lsn, DiskError> {
-        let content = Content::of(self, offset, data);
+        let content = Content::of(self.core(), offset, data);
         loop {
             let mut aru = self.begin();
             aru.write_content(volume, offset, &content).await?;
@@ -63,18 +65,30 @@ impl Disk {
     /// When there are no such blocks, damaged, or failed.
     pub async fn read_blocks(&self, offset: u64, len: u64) -> Result<Vec<Piece>, DiskError> {
         let block = offset / u64::from(self.block_size());
-        let area = self.area_volume().ok_or(DiskError::NoBlock(block))?;
+        let area = self.core().area().ok_or(DiskError::NoBlock(block))?;
         area.read(offset, len).await
     }
 
     /// Most blocks that can be on lists before the store's free space is used for more.
     pub fn list_blocks_max(&self) -> u64 {
-        let zones = self.list_state().zones;
+        let Lists { zones, pages, .. } = &self.core().lists;
         let (whole, rest) = (
-            self.area_blocks() / zones.blocks(),
-            self.area_blocks() % zones.blocks(),
+            pages.blocks() / zones.blocks(),
+            pages.blocks() % zones.blocks(),
         );
         whole * zones.records() + rest.saturating_sub(zones.blocks() - zones.records())
+    }
+
+    /// Behind the last block that can be on a list.
+    pub fn list_blocks_end(&self) -> u64 {
+        self.core().lists.pages.blocks()
+    }
+
+    /// The block of the lists area whose home this is; `None` for the home of another block. It may be a page of records.
+    pub fn list_block_at(&self, home: u64) -> Option<BlockId> {
+        let area = self.core().lists.pages.volume()?;
+        let area = area.borrow();
+        map::index(&area.entry.extents, home).map(BlockId)
     }
 
     /// Makes an empty list.
@@ -149,7 +163,9 @@ impl Disk {
     /// # Errors
     /// When there is no such list, or failed.
     pub async fn list_blocks(&self, list: ListId) -> Result<Vec<BlockId>, DiskError> {
-        let blocks = ListShadow::default().walk(self, list.0).await?;
+        let blocks = ListShadow::default()
+            .walk(&self.core().lists, list.0)
+            .await?;
         Ok(blocks.into_iter().map(BlockId).collect())
     }
 
@@ -158,7 +174,7 @@ impl Disk {
     /// # Errors
     /// When there is no such list, or failed.
     pub async fn list_len(&self, list: ListId) -> Result<u64, DiskError> {
-        let record = self.committed_list(list.0).await?;
+        let record = self.core().lists.list(list.0).await?;
         Ok(record.ok_or(DiskError::NoList(list.0))?.count)
     }
 
@@ -167,7 +183,7 @@ impl Disk {
     /// # Errors
     /// When there is no such block, or failed.
     pub async fn list_of(&self, block: BlockId) -> Result<ListId, DiskError> {
-        let record = self.committed_block(block.0).await?;
+        let record = self.core().lists.block(block.0).await?;
         Ok(ListId(record.ok_or(DiskError::NoBlock(block.0))?.list))
     }
 
@@ -176,7 +192,7 @@ impl Disk {
     /// # Errors
     /// When there is no such list, or failed.
     pub async fn first_block(&self, list: ListId) -> Result<Option<BlockId>, DiskError> {
-        let record = self.committed_list(list.0).await?;
+        let record = self.core().lists.list(list.0).await?;
         let record = record.ok_or(DiskError::NoList(list.0))?;
         Ok((record.first != 0).then_some(BlockId(record.first)))
     }
@@ -186,7 +202,7 @@ impl Disk {
     /// # Errors
     /// When there is no such list, or failed.
     pub async fn last_block(&self, list: ListId) -> Result<Option<BlockId>, DiskError> {
-        let record = self.committed_list(list.0).await?;
+        let record = self.core().lists.list(list.0).await?;
         let record = record.ok_or(DiskError::NoList(list.0))?;
         Ok((record.last != 0).then_some(BlockId(record.last)))
     }
@@ -196,7 +212,7 @@ impl Disk {
     /// # Errors
     /// When there is no such block, or failed.
     pub async fn next_block(&self, block: BlockId) -> Result<Option<BlockId>, DiskError> {
-        let record = self.committed_block(block.0).await?;
+        let record = self.core().lists.block(block.0).await?;
         let record = record.ok_or(DiskError::NoBlock(block.0))?;
         Ok((record.next != 0).then_some(BlockId(record.next)))
     }
@@ -206,21 +222,16 @@ impl Disk {
     /// # Errors
     /// When a page cannot be read.
     pub async fn lists(&self) -> Result<Vec<ListId>, DiskError> {
-        let (zones, mut found) = (self.list_state().zones, Vec::new());
-        for zone in 0..self.area_blocks().div_ceil(zones.blocks()) {
+        let (lists, mut found) = (&self.core().lists, Vec::new());
+        let zones = lists.zones;
+        for zone in 0..lists.pages.blocks().div_ceil(zones.blocks()) {
             for slot in 0..zones.records() {
                 let list = zones.list(zone, slot);
-                if self.committed_list(list).await?.is_some() {
+                if self.core().lists.list(list).await?.is_some() {
                     found.push(ListId(list));
                 }
             }
         }
         Ok(found)
-    }
-
-    /// Serial number of the area.
-    pub(crate) fn area_serial(&self) -> Option<u64> {
-        let area = self.list_state().area.borrow();
-        area.as_ref().map(|area| area.borrow().serial)
     }
 }

@@ -10,15 +10,14 @@
 //!    block is at home.
 //! 2. A block is of one shadow at most.
 
-use crate::disk::Disk;
 use crate::error::DiskError;
 use crate::map;
-use crate::state::Life;
-use crate::table::{self, SPILL};
+use crate::state::{Life, SharedVolume};
+use crate::table::{self, SPILL, SharedTable, Table};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use tonearm_base::{Lsn, Slice};
-use tonearm_engine::ArchiveState;
+use tonearm_base::{BufPool, Lsn, Slice};
+use tonearm_engine::{ArchiveState, Engine};
 use tonearm_format::{Extent, VolumeEntry, VolumeKind};
 use tonearm_rt::{Boxed, Rt, Semaphore};
 
@@ -34,8 +33,13 @@ pub(crate) struct Spilled {
     pub crc: u32,
 }
 
-/// The free blocks of the space.
+/// The space.
 pub(crate) struct Spill {
+    engine: Engine,
+    pool: BufPool,
+    table: SharedTable,
+    /// Bytes that shadows may hold in memory.
+    memory_bytes: u64,
     /// One unit looks for space at a time.
     turn: Semaphore,
     state: RefCell<State>,
@@ -88,8 +92,18 @@ impl State {
 }
 
 impl Spill {
-    pub fn new(rt: &Rt) -> Self {
+    pub fn new(
+        rt: &Rt,
+        pool: &BufPool,
+        engine: &Engine,
+        table: &SharedTable,
+        memory_bytes: u64,
+    ) -> Self {
         Self {
+            engine: engine.clone(),
+            pool: pool.clone(),
+            table: table.clone(),
+            memory_bytes,
             turn: Semaphore::new(rt, 1),
             state: RefCell::default(),
         }
@@ -106,27 +120,35 @@ impl Spill {
         state.moved.extend(blocks);
         state.through = lsn;
     }
-}
 
-impl Disk {
+    /// Bytes of the space.
+    pub fn bytes(&self) -> u64 {
+        self.volume()
+            .map_or(0, |space| space.borrow().entry.size_bytes)
+    }
+
+    fn volume(&self) -> Option<SharedVolume> {
+        self.table.borrow().of_kind(VolumeKind::Spill)
+    }
+
     /// Gives back the space that the last opening left. It is not needed: recovery has brought home what was moved from
     /// it.
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) async fn drop_spill(&self) -> Result<(), DiskError> {
-        let Some(shared) = self.table().of_kind(VolumeKind::Spill) else {
+    pub async fn drop_all(&self) -> Result<(), DiskError> {
+        let Some(shared) = self.volume() else {
             return Ok(());
         };
         let (slot, extents) = {
             let state = shared.borrow();
             (state.slot, state.entry.extents.clone())
         };
-        let admission = self.engine().admit(1, extents.len() as u64).await?;
+        let admission = self.engine.admit(1, extents.len() as u64).await?;
         let mut changes: Vec<_> = extents.iter().map(map::trim_of).collect();
-        changes.push(table::clear(self.engine(), self.pool(), slot));
-        self.engine().commit(admission, changes)?;
-        self.table().volumes.remove(SPILL);
+        changes.push(table::clear(&self.engine, &self.pool, slot));
+        self.engine.commit(admission, changes)?;
+        self.table.borrow_mut().volumes.remove(SPILL);
         Ok(())
     }
 
@@ -134,23 +156,22 @@ impl Disk {
     ///
     /// # Errors
     /// When the store fails.
-    pub(crate) async fn give_back_spill(&self) -> Result<bool, DiskError> {
-        let spill = &self.shadows().spill;
+    pub async fn give_back(&self) -> Result<bool, DiskError> {
         // While this is held, no unit takes space.
-        let _turn = spill.turn.acquire(1).await;
-        let Some(shared) = self.table().of_kind(VolumeKind::Spill) else {
+        let _turn = self.turn.acquire(1).await;
+        let Some(shared) = self.volume() else {
             return Ok(false);
         };
         let (moved, through) = {
-            let state = spill.state.borrow();
+            let state = self.state.borrow();
             (state.moved.len(), state.through)
         };
         if moved > 0 {
-            self.engine().retire(through).await?;
+            self.engine.retire(through).await?;
         }
         let all = map::blocks(&shared.borrow().entry.extents);
         {
-            let mut state = spill.state.borrow_mut();
+            let mut state = self.state.borrow_mut();
             let more = state.moved.split_off(moved);
             for block in std::mem::replace(&mut state.moved, more) {
                 state.release(block, 1);
@@ -160,7 +181,7 @@ impl Disk {
             }
             state.free.clear();
         }
-        self.drop_spill().await?;
+        self.drop_all().await?;
         Ok(true)
     }
 
@@ -168,17 +189,17 @@ impl Disk {
     ///
     /// # Errors
     /// When there is no space, or the store fails. Nothing is kept then.
-    pub(crate) fn spill(&self, data: Vec<Slice>) -> Boxed<'_, Result<Vec<Spilled>, DiskError>> {
-        Box::pin(self.write_spill(data))
+    pub fn write(&self, data: Vec<Slice>) -> Boxed<'_, Result<Vec<Spilled>, DiskError>> {
+        Box::pin(self.write_all(data))
     }
 
-    async fn write_spill(&self, data: Vec<Slice>) -> Result<Vec<Spilled>, DiskError> {
+    async fn write_all(&self, data: Vec<Slice>) -> Result<Vec<Spilled>, DiskError> {
         let runs = self.take_space(data.len() as u64).await?;
         let (mut data, mut spilled) = (data.into_iter(), Vec::new());
         let mut failed = None;
         for run in &runs {
             let part = data.by_ref().take(run.count as usize).collect();
-            match self.engine().spill(run.start, part).await {
+            match self.engine.spill(run.start, part).await {
                 Ok(crcs) => spilled.extend((run.start..).zip(crcs)),
                 Err(error) => {
                     failed = Some(error);
@@ -192,7 +213,7 @@ impl Disk {
                 .map(|(block, crc)| Spilled { block, crc })
                 .collect()),
             Some(error) => {
-                let mut state = self.shadows().spill.state.borrow_mut();
+                let mut state = self.state.borrow_mut();
                 for run in runs {
                     state.release(run.start, run.count);
                 }
@@ -202,11 +223,10 @@ impl Disk {
     }
 
     async fn take_space(&self, blocks: u64) -> Result<Vec<Extent>, DiskError> {
-        let spill = &self.shadows().spill;
-        let _turn = spill.turn.acquire(1).await;
+        let _turn = self.turn.acquire(1).await;
         loop {
             let (moved, through) = {
-                let mut state = spill.state.borrow_mut();
+                let mut state = self.state.borrow_mut();
                 if let Some(taken) = state.take(blocks) {
                     return Ok(taken);
                 }
@@ -214,16 +234,16 @@ impl Disk {
             };
             // Blocks that were moved from are free once their content is at home. The space grows only when these
             // blocks are not enough.
-            let enough = moved as u64 + spill.state.borrow().free_blocks() >= blocks;
+            let enough = moved as u64 + self.state.borrow().free_blocks() >= blocks;
             if !enough || self.is_awaited(through) {
-                match self.grow_spill(blocks).await {
+                match self.grow(blocks).await {
                     Ok(()) => continue,
                     Err(error) if moved == 0 => return Err(error),
                     Err(_) => {}
                 }
             }
-            self.engine().retire(through).await?;
-            let mut state = spill.state.borrow_mut();
+            self.engine.retire(through).await?;
+            let mut state = self.state.borrow_mut();
             // Units that have ended meanwhile have added their blocks at the end.
             let more = state.moved.split_off(moved);
             for block in std::mem::replace(&mut state.moved, more) {
@@ -235,18 +255,18 @@ impl Disk {
     /// True while an archive may still have to read blocks from which commits up to `through` move. The space grows a few times
     /// for that.
     fn is_awaited(&self, through: Lsn) -> bool {
-        let engine = self.engine();
+        let engine = &self.engine;
         let is_read = engine
             .archive()
             .is_some_and(|archive| archive.state != ArchiveState::Ended);
-        let most = ARCHIVE_SPACE * self.shadows().limit();
-        is_read && engine.archived() < through && self.spill_bytes() < most
+        let most = ARCHIVE_SPACE * self.memory_bytes;
+        is_read && engine.archived() < through && self.bytes() < most
     }
 
-    async fn grow_spill(&self, blocks: u64) -> Result<(), DiskError> {
-        let admission = self.engine().admit(1, 0).await?;
+    async fn grow(&self, blocks: u64) -> Result<(), DiskError> {
+        let admission = self.engine.admit(1, 0).await?;
         let (lsn, held) = {
-            let mut table = self.table();
+            let mut table = self.table.borrow_mut();
             let known = table.of_kind(VolumeKind::Spill);
             let shared = match known {
                 Some(shared) => shared,
@@ -268,8 +288,8 @@ impl Disk {
             let slot = shared.borrow().slot;
             let grown = self.grow_entry(&mut table, &shared.borrow().entry, blocks);
             let committed = grown.and_then(|(entry, held)| {
-                let put = table::put(self.engine(), self.pool(), slot, &entry);
-                let committed = self.engine().commit(admission, vec![put]);
+                let put = table::put(&self.engine, &self.pool, slot, &entry);
+                let committed = self.engine.commit(admission, vec![put]);
                 table.release_blocks(&held);
                 Ok((committed?, entry, held))
             });
@@ -283,8 +303,8 @@ impl Disk {
             table.volumes.insert(SPILL.to_string(), shared);
             (lsn, held)
         };
-        self.engine().retire(lsn).await?;
-        let mut state = self.shadows().spill.state.borrow_mut();
+        self.engine.retire(lsn).await?;
+        let mut state = self.state.borrow_mut();
         for extent in held {
             state.release(extent.start, extent.count);
         }
@@ -293,15 +313,15 @@ impl Disk {
 
     fn grow_entry(
         &self,
-        table: &mut table::Table,
+        table: &mut Table,
         entry: &VolumeEntry,
         blocks: u64,
     ) -> Result<(VolumeEntry, Vec<Extent>), DiskError> {
-        let engine = self.engine();
-        let block_size = u64::from(self.block_size());
+        let engine = &self.engine;
+        let block_size = self.engine.block_size() as u64;
         let have = map::blocks(&entry.extents);
         // The first allocation is as large as the memory for shadows.
-        let ahead = self.shadows().limit() / block_size;
+        let ahead = self.memory_bytes / block_size;
         let wanted = have.max(ahead).max(blocks);
         let size_blocks = engine.size_blocks();
         let held = table.hold_blocks(&entry.extents, blocks, wanted, size_blocks, block_size)?;

@@ -64,9 +64,10 @@ impl VolumeState {
     /// # Errors
     /// When it takes no changes.
     pub fn check_mode(&self) -> Result<(), DiskError> {
-        match self.entry.read_only {
-            true => Err(DiskError::ReadOnlyVolume(self.entry.name.clone())),
-            false => Ok(()),
+        if self.entry.read_only {
+            Err(DiskError::ReadOnlyVolume(self.entry.name.clone()))
+        } else {
+            Ok(())
         }
     }
 

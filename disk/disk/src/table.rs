@@ -13,6 +13,8 @@ use tonearm_format::{
 };
 use tonearm_layout::Piece;
 
+pub(crate) type SharedTable = Rc<RefCell<Table>>;
+
 /// All volumes, by name, and the slots and blocks that open recovery units hold.
 #[derive(Default)]
 pub(crate) struct Table {

@@ -191,13 +191,12 @@ impl Volume {
         }
         let block = self.engine.block_size() as u64;
         let whole = offset.is_multiple_of(block) && len.is_multiple_of(block);
-        let _memory = match whole {
-            true => None,
+        let _memory = if whole {
+            None
+        } else {
             // A part of the block at either end may stay.
-            false => {
-                let bytes = 2 * memory_of(block) + self.merge_memory(block);
-                Some(self.engine.reserve(bytes).await?)
-            }
+            let bytes = 2 * memory_of(block) + self.merge_memory(block);
+            Some(self.engine.reserve(bytes).await?)
         };
         let admission = self.engine.admit(2, EXTENTS_MAX as u64).await?;
         let check = || self.check_write(offset, len);
@@ -233,12 +232,15 @@ impl Volume {
         };
         if first < end {
             let runs = self.runs(first, end - first);
-            changes.extend(runs.iter().map(|run| match keep_space {
-                true => CommitChange::Zero {
-                    first: run.start,
-                    count: run.count,
-                },
-                false => map::trim_of(run),
+            changes.extend(runs.iter().map(|run| {
+                if keep_space {
+                    CommitChange::Zero {
+                        first: run.start,
+                        count: run.count,
+                    }
+                } else {
+                    map::trim_of(run)
+                }
             }));
         }
         let lsn = self.commit(admission, changes, touched)?;

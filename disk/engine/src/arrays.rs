@@ -72,10 +72,7 @@ impl StoreArray {
 
     /// The array as a member of its store.
     pub fn member(&self) -> MemberDevice {
-        MemberDevice {
-            device: Rc::new(self.clone()),
-            path: self.0.name.clone(),
-        }
+        MemberDevice::new(Rc::new(self.clone()))
     }
 
     /// True when `device` is a member in use.
@@ -151,10 +148,7 @@ impl StoreArray {
                 error => error,
             })?;
         }
-        let member = MemberDevice {
-            path: device.name().to_string(),
-            device: device.clone(),
-        };
+        let member = MemberDevice::new(device.clone());
         let section = section_of(&member, needed);
         let placed = || keeper.put(missing.member, member, ArrayMember { uuid, path });
         array.replace_and_save(section, placed).await?;

@@ -55,8 +55,68 @@ pub fn plan_create(
     params: &CreateParams,
     members: &[MemberSpace],
 ) -> Result<CreatePlan, EngineError> {
-    let fail = |why: String| Err(EngineError::Create(why));
     let block = u64::from(params.block_size);
+    let log_member = check(params, members)?;
+    let LogPlan {
+        track_bytes,
+        tracks: log_tracks,
+        ends,
+        sheets,
+    } = plan_log(params, members)?;
+    let log_bytes = u64::from(track_bytes) * log_tracks;
+    let size_blocks = SYSTEM_BLOCKS + params.size_bytes.div_ceil(block);
+    let mut entries = entries(members, log_bytes, ends);
+    let spaces: Vec<DataSpace> = entries
+        .iter()
+        .zip(members)
+        .filter(|(entry, _)| entry.roles.data)
+        .map(|(entry, member)| DataSpace {
+            offset: entry.data_offset,
+            available_bytes: member.available_bytes,
+        })
+        .collect();
+    let home = layouts::plan(&params.home, params.block_size, size_blocks, &spaces)?;
+    let data_entries = entries.iter_mut().filter(|entry| entry.roles.data);
+    for (entry, groups) in data_entries.zip(home.groups) {
+        entry.groups = groups;
+    }
+    let head = params.head.as_ref();
+    let superblock = Superblock {
+        store: params.store,
+        generation: 1,
+        epoch: 0,
+        state: State::Clean,
+        block_size: params.block_size,
+        member_index: 0,
+        log_member: log_member as u16,
+        log_sector_bytes: head.map_or(SECTOR as u16, |head| head.sector_bytes),
+        head: head.map_or(HeadKind::Sequential, |head| head.kind),
+        physical_tracks: sheets.iter().any(|(_, sheet)| !sheet.runs.is_empty()),
+        incomplete: false,
+        track_bytes,
+        log_offset: HEADER_AREA_BYTES,
+        log_tracks,
+        log: LogState {
+            log_start_seq: 1,
+            ..LogState::default()
+        },
+        size_blocks,
+        created_unix_s: params.created_unix_s,
+        layout: home.layout,
+        array: None,
+        members: entries,
+    };
+    let member_bytes = (0..members.len()).map(|index| bytes_of(&superblock, index));
+    Ok(CreatePlan {
+        member_bytes: member_bytes.collect(),
+        superblock,
+        sheets,
+    })
+}
+
+/// Checks what does not depend on the plan. Returns the index of the first member with the log.
+fn check(params: &CreateParams, members: &[MemberSpace]) -> Result<usize, EngineError> {
+    let fail = |why: String| Err(EngineError::Create(why));
     if !params.block_size.is_power_of_two()
         || !(BLOCK_SIZE_MIN..=BLOCK_SIZE_MAX).contains(&params.block_size)
     {
@@ -84,82 +144,27 @@ pub fn plan_create(
             ));
         }
     }
-    let LogPlan {
-        track_bytes,
-        tracks: log_tracks,
-        ends,
-        sheets,
-    } = plan_log(params, members)?;
-    let log_bytes = u64::from(track_bytes) * log_tracks;
-    let size_blocks = SYSTEM_BLOCKS + params.size_bytes.div_ceil(block);
-    let mut entries: Vec<MemberEntry> = members
-        .iter()
-        .map(|member| MemberEntry {
-            uuid: member.uuid,
-            roles: member.roles,
-            data_offset: if member.roles.data {
-                HEADER_AREA_BYTES + if member.roles.log { log_bytes } else { 0 }
-            } else {
-                0
-            },
-            groups: 0,
-            path: member.path.clone(),
-        })
-        .collect();
+    Ok(log_member)
+}
+
+/// Where the members have what, before the groups are known.
+fn entries(members: &[MemberSpace], log_bytes: u64, ends: Vec<(usize, u64)>) -> Vec<MemberEntry> {
+    let entry = |member: &MemberSpace| MemberEntry {
+        uuid: member.uuid,
+        roles: member.roles,
+        data_offset: match (member.roles.data, member.roles.log) {
+            (true, true) => HEADER_AREA_BYTES + log_bytes,
+            (true, false) => HEADER_AREA_BYTES,
+            (false, _) => 0,
+        },
+        groups: 0,
+        path: member.path.clone(),
+    };
+    let mut entries: Vec<MemberEntry> = members.iter().map(entry).collect();
     for (index, end) in ends {
         entries[index].data_offset = end;
     }
-    let spaces: Vec<DataSpace> = entries
-        .iter()
-        .zip(members)
-        .filter(|(entry, _)| entry.roles.data)
-        .map(|(entry, member)| DataSpace {
-            offset: entry.data_offset,
-            available_bytes: member.available_bytes,
-        })
-        .collect();
-    let home = layouts::plan(&params.home, params.block_size, size_blocks, &spaces)?;
-    let data_entries = entries.iter_mut().filter(|entry| entry.roles.data);
-    for (entry, groups) in data_entries.zip(home.groups) {
-        entry.groups = groups;
-    }
-    let superblock = Superblock {
-        store: params.store,
-        generation: 1,
-        epoch: 0,
-        state: State::Clean,
-        block_size: params.block_size,
-        member_index: 0,
-        log_member: log_member as u16,
-        log_sector_bytes: params
-            .head
-            .as_ref()
-            .map_or(SECTOR as u16, |head| head.sector_bytes),
-        head: params
-            .head
-            .as_ref()
-            .map_or(HeadKind::Sequential, |head| head.kind),
-        physical_tracks: sheets.iter().any(|(_, sheet)| !sheet.runs.is_empty()),
-        incomplete: false,
-        track_bytes,
-        log_offset: HEADER_AREA_BYTES,
-        log_tracks,
-        log: LogState {
-            log_start_seq: 1,
-            ..LogState::default()
-        },
-        size_blocks,
-        created_unix_s: params.created_unix_s,
-        layout: home.layout,
-        array: None,
-        members: entries,
-    };
-    let member_bytes = (0..members.len()).map(|index| bytes_of(&superblock, index));
-    Ok(CreatePlan {
-        member_bytes: member_bytes.collect(),
-        superblock,
-        sheets,
-    })
+    entries
 }
 
 /// Bytes that member `index` needs.

@@ -159,9 +159,10 @@ impl Engine {
             return Err(full);
         }
         // What frees less below than it takes of the log would use up the end of the log, which those that free more need.
-        let frees = match write_back.waits_for_space_below() {
-            true => ranges > 0 && ranges >= blocks,
-            false => ranges > 0,
+        let frees = if write_back.waits_for_space_below() {
+            ranges > 0 && ranges >= blocks
+        } else {
+            ranges > 0
         };
         if frees && write_back.waits_for_space() {
             self.0.check_writable()?;

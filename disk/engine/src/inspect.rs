@@ -15,7 +15,7 @@ use tonearm_base::{Buf, BufPool};
 use tonearm_format::{
     EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry, VolumeKind, volume_faults,
 };
-use tonearm_layout::layouts::{self, HomeOptions};
+use tonearm_layout::layouts;
 use tonearm_layout::{GroupReport, Home, HomeError, Piece, RebuildReport};
 use tonearm_rt::Rt;
 use tonearm_trail::Replay;
@@ -94,18 +94,17 @@ impl Inspection {
         members: Vec<MemberDevice>,
         progress: impl FnMut(u64, u64),
     ) -> Result<Self, EngineError> {
+        let options = OpenOptions {
+            map_cache_bytes: TABLE_CACHE_BYTES,
+            read_only: true,
+            ..OpenOptions::default()
+        };
         let Assembled {
             superblock,
             devices,
             ..
-        } = assemble(pool, members).await?;
-        let how = HomeOptions {
-            map_cache_bytes: TABLE_CACHE_BYTES,
-            separation_interval: OpenOptions::default().separation_interval,
-            writes_while_reading: OpenOptions::default().writes_while_reading,
-            read_only: true,
-        };
-        let home = layouts::open(rt, pool, &superblock, &devices, how).await?;
+        } = assemble(pool, members, &options).await?;
+        let home = layouts::open(rt, pool, &superblock, &devices, options.home()).await?;
         let mut look = Self {
             home,
             log: LogReport {
@@ -278,7 +277,7 @@ pub async fn rebuild_map(
         superblock,
         devices,
         ..
-    } = assemble(pool, members).await?;
+    } = assemble(pool, members, &OpenOptions::default()).await?;
     let cache = map_cache_bytes;
     Ok(layouts::rebuild_map(rt, pool, &superblock, &devices, cache, progress).await?)
 }

@@ -20,7 +20,6 @@ mod access;
 mod archived;
 mod error;
 mod options;
-mod ordered;
 mod params;
 mod pinned;
 

@@ -1,11 +1,14 @@
 //! The members of a store: which devices belong together, in which order.
 
 use crate::error::{EngineError, UnreadableSlot};
+use crate::options::OpenOptions;
 use crate::superblocks::{self, MemberDevice};
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::{Device, FlushFence};
+use tonearm_device::Device;
+use tonearm_device::stack::{self, Storage};
 use tonearm_format::{HEADER_AREA_BYTES, Superblock};
+use tonearm_trail::WriteCache;
 
 /// The members of a store that belong together.
 pub(crate) struct Assembled {
@@ -17,23 +20,12 @@ pub(crate) struct Assembled {
     pub unreadable: Vec<UnreadableSlot>,
 }
 
-/// As [`assemble_any`], of a store that is complete.
+/// Brings the members into the store's order and checks that they belong together, and that the store is complete unless the
+/// `options` take one that is not.
 pub(crate) async fn assemble(
     pool: &BufPool,
     members: Vec<MemberDevice>,
-) -> Result<Assembled, EngineError> {
-    let primary = members.first().map(|member| member.path.clone());
-    let assembled = assemble_any(pool, members).await?;
-    match primary.filter(|_| assembled.superblock.incomplete) {
-        Some(member) => Err(EngineError::Incomplete { member }),
-        None => Ok(assembled),
-    }
-}
-
-/// Brings the members into the store's order and checks that they belong together.
-pub(crate) async fn assemble_any(
-    pool: &BufPool,
-    members: Vec<MemberDevice>,
+    options: &OpenOptions,
 ) -> Result<Assembled, EngineError> {
     let (mut found, mut unreadable) = (Vec::new(), Vec::new());
     for member in members {
@@ -41,23 +33,42 @@ pub(crate) async fn assemble_any(
         unreadable.extend(loaded.unreadable_slots);
         found.push((member, loaded.superblock));
     }
-    let wrong = |member: &MemberDevice, why: String| EngineError::WrongMember {
+    let primary = found.first().map(|(member, _)| member.path.clone());
+    let members = in_order(found)?;
+    let superblock = newest(&members)?.clone();
+    if let Some(member) = primary.filter(|_| superblock.incomplete && !options.incomplete) {
+        return Err(EngineError::Incomplete { member });
+    }
+    let storage = Storage {
+        ordered: options.write_cache == WriteCache::Ordered,
+    };
+    let devices = members.into_iter();
+    let devices = devices.map(|(member, _)| stack::build(member.device, storage));
+    Ok(Assembled {
+        superblock,
+        devices: devices.collect(),
+        unreadable,
+    })
+}
+
+fn wrong(member: &MemberDevice, why: String) -> EngineError {
+    EngineError::WrongMember {
         member: member.path.clone(),
         why,
-    };
+    }
+}
+
+/// The members in the order of the store that the first one names; each must be there once.
+fn in_order(
+    found: Vec<(MemberDevice, Superblock)>,
+) -> Result<Vec<(MemberDevice, Superblock)>, EngineError> {
     let (primary, first) = found
         .first()
         .ok_or(EngineError::Create("no member was given".into()))?;
-    let (store, count) = (first.store, first.members.len());
-    let mut ordered: Vec<Option<(MemberDevice, Superblock)>> = (0..count).map(|_| None).collect();
-    let names: Vec<String> = first
-        .members
-        .iter()
-        .map(|member| member.path.clone())
-        .collect();
-    let primary = primary.path.clone();
+    let (primary, first) = (primary.path.clone(), first.clone());
+    let mut ordered: Vec<_> = first.members.iter().map(|_| None).collect();
     for (member, superblock) in found {
-        if superblock.store != store {
+        if superblock.store != first.store {
             let why = format!(
                 "is a member of another store than {primary}; name the right file with --member"
             );
@@ -67,30 +78,26 @@ pub(crate) async fn assemble_any(
         match ordered.get_mut(index) {
             Some(slot @ None) => *slot = Some((member, superblock)),
             _ => {
-                return Err(wrong(
-                    &member,
-                    format!("member {index} of the store was given twice"),
-                ));
+                let why = format!("member {index} of the store was given twice");
+                return Err(wrong(&member, why));
             }
         }
     }
-    let mut members = Vec::new();
-    for (index, slot) in ordered.into_iter().enumerate() {
-        match slot {
-            Some(pair) => members.push(pair),
-            None => {
-                return Err(EngineError::WrongMember {
-                    member: names[index].clone(),
-                    why: format!(
-                        "member {index} of the store is missing; name its place with --member"
-                    ),
-                });
-            }
-        }
-    }
-    let log_index = usize::from(members[0].1.log_member);
-    let log = members[log_index].1.clone();
-    for (member, superblock) in &members {
+    let there = ordered.into_iter().zip(&first.members).enumerate();
+    let there = there.map(|(index, (member, entry))| {
+        member.ok_or_else(|| EngineError::WrongMember {
+            member: entry.path.clone(),
+            why: format!("member {index} of the store is missing; name its place with --member"),
+        })
+    });
+    there.collect()
+}
+
+/// The superblock that counts: that of the log member. A data member that is ahead has seen an update that never reached the
+/// log member: the next update takes the same number and replaces it.
+fn newest(members: &[(MemberDevice, Superblock)]) -> Result<&Superblock, EngineError> {
+    let log = &members[usize::from(members[0].1.log_member)].1;
+    for (member, superblock) in members {
         // The data members are written first, so they may be one update ahead, never behind.
         let ahead = superblock.generation.checked_sub(log.generation);
         if !matches!(ahead, Some(0 | 1)) {
@@ -103,16 +110,7 @@ pub(crate) async fn assemble_any(
         }
         check_size(member, superblock, usize::from(superblock.member_index))?;
     }
-    // The log member's superblock counts. A data member that is ahead has seen an update that never reached
-    // the log member: the next update takes the same number and replaces it.
-    let fenced = |device| Rc::new(FlushFence::new(device)) as Rc<dyn Device>;
-    let devices = members.into_iter();
-    let devices = devices.map(|(member, _)| fenced(member.device));
-    Ok(Assembled {
-        superblock: log,
-        devices: devices.collect(),
-        unreadable,
-    })
+    Ok(log)
 }
 
 fn check_size(

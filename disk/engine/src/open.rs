@@ -6,9 +6,8 @@ use crate::engine::{Counters, Engine, Inner};
 use crate::error::EngineError;
 use crate::images::Images;
 use crate::log_drives::LogDrives;
-use crate::members::{Assembled, assemble, assemble_any};
+use crate::members::{Assembled, assemble};
 use crate::options::OpenOptions;
-use crate::ordered::Ordered;
 use crate::pinned::Pinned;
 use crate::recovery::{Progress, Recovery, RecoveryReport};
 use crate::redundancy::Footprint;
@@ -19,8 +18,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn};
 use tonearm_device::Device;
-use tonearm_format::State as StoreState;
-use tonearm_layout::layouts::{self, HomeOptions};
+use tonearm_format::{State as StoreState, Superblock};
+use tonearm_layout::layouts;
 use tonearm_rt::{Boxed, Notify, Rt, Semaphore};
 use tonearm_trail::{Trail, TrailOptions, TrailStart, WriteCache};
 
@@ -56,40 +55,12 @@ async fn open(
 ) -> Result<Engine, EngineError> {
     let started = rt.now();
     let Assembled {
-        mut superblock,
-        mut devices,
+        superblock,
+        devices,
         unreadable,
-    } = match options.incomplete {
-        false => assemble(pool, members).await?,
-        true => assemble_any(pool, members).await?,
-    };
-    if options.write_cache == WriteCache::Ordered {
-        let ordered = |device| Rc::new(Ordered(device)) as Rc<dyn Device>;
-        devices = devices.into_iter().map(ordered).collect();
-    }
-    if options.grow_blocks > 0 {
-        let (larger, index, needed) = layouts::grown(&superblock, options.grow_blocks)?;
-        let found = devices[index].size_bytes();
-        if found < needed {
-            let member = devices[index].name().to_string();
-            return Err(EngineError::Truncated {
-                member,
-                found,
-                needed,
-            });
-        }
-        superblock = larger;
-    }
-    if let Some(placement) = options.placement {
-        superblock.layout = layouts::placed(superblock.layout, placement)?;
-    }
-    let how = HomeOptions {
-        map_cache_bytes: options.map_cache_bytes,
-        separation_interval: options.separation_interval,
-        writes_while_reading: options.writes_while_reading,
-        read_only: options.read_only,
-    };
-    let home = layouts::open(rt, pool, &superblock, &devices, how).await?;
+    } = assemble(pool, members, &options).await?;
+    let mut superblock = changed(superblock, &devices, &options)?;
+    let home = layouts::open(rt, pool, &superblock, &devices, options.home()).await?;
     let memory = Semaphore::new(rt, options.memory_bytes);
     let log_drives = LogDrives::load(pool, &superblock, &devices).await?;
     let mut report = RecoveryReport {
@@ -122,15 +93,8 @@ async fn open(
     if !options.read_only {
         let footprint = footprint.into_inner();
         footprint.recover(&superblock, &devices, &*home).await?;
-        superblock.epoch += 1;
-        superblock.generation += 1;
-        superblock.state = StoreState::Open;
         superblock.log = log;
-        let flush = options.write_cache == WriteCache::Volatile;
-        if flush {
-            superblocks::settle(&devices).await?;
-        }
-        superblocks::store(pool, &devices, &superblock, flush).await?;
+        begin_epoch(pool, &devices, &mut superblock, &options).await?;
     }
     let start = TrailStart {
         epoch: superblock.epoch,
@@ -138,25 +102,12 @@ async fn open(
         live,
         heads: log_drives.heads(),
     };
-    let trail_options = TrailOptions {
-        write_cache: options.write_cache,
-        linger: options.linger,
-        delay_max: options.max_delay,
-        threshold_percent: options.track_threshold_percent,
-        ..TrailOptions::default()
-    };
-    let LogDrives {
-        devices: log_devices,
-        geometry,
-        ..
-    } = log_drives;
-    let trail = Trail::start(rt, pool, log_devices, geometry, start, trail_options);
+    let trail = start_trail(rt, pool, log_drives, start, &options);
     let pinned = pinned.into_inner();
     pinned.hold_all(&trail);
     trail.advance();
     report.duration = rt.now().since(started);
-    let read_only = options.read_only;
-    let shared = Rc::new(Shared {
+    let shared = Shared {
         events: events_of(rt, &devices),
         rt: rt.clone(),
         pool: pool.clone(),
@@ -171,30 +122,98 @@ async fn open(
         life: RefCell::default(),
         work: Notify::new(rt),
         refusals: Notify::new(rt),
-    });
-    let write_back = Rc::new(WriteBack::new(&shared));
-    if !read_only {
-        write_back.start();
-        // The log may fail while nobody waits for it.
-        let log = shared.clone();
-        rt.spawn(async move {
-            if let Some(error) = log.trail.failure().await {
-                log.fail(error.into());
-            }
-        });
+    };
+    Ok(Engine::start(Rc::new(shared), superblock, report))
+}
+
+/// `superblock` with the size and the placement that the caller wants from now on.
+fn changed(
+    mut superblock: Superblock,
+    devices: &[Rc<dyn Device>],
+    options: &OpenOptions,
+) -> Result<Superblock, EngineError> {
+    if options.grow_blocks > 0 {
+        let (larger, index, needed) = layouts::grown(&superblock, options.grow_blocks)?;
+        let found = devices[index].size_bytes();
+        if found < needed {
+            let member = devices[index].name().to_string();
+            return Err(EngineError::Truncated {
+                member,
+                found,
+                needed,
+            });
+        }
+        superblock = larger;
     }
-    let checkpoint_every = shared.options.checkpoint_every;
-    let engine = Engine(Rc::new(Inner {
-        shared,
-        write_back,
-        superblock: RefCell::new(superblock),
-        counters: Counters::default(),
-        checkpointed: Cell::new(Lsn(0)),
-        recovery: report,
-        archived: Archived::none(rt),
-    }));
-    if let Some(interval) = checkpoint_every.filter(|_| !read_only) {
-        rt.spawn(engine.clone().checkpoint_loop(interval));
+    if let Some(placement) = options.placement {
+        superblock.layout = layouts::placed(superblock.layout, placement)?;
     }
-    Ok(engine)
+    Ok(superblock)
+}
+
+/// Writes the superblock of a new epoch: records of earlier ones after the log's end are dead from now on.
+async fn begin_epoch(
+    pool: &BufPool,
+    devices: &[Rc<dyn Device>],
+    superblock: &mut Superblock,
+    options: &OpenOptions,
+) -> Result<(), EngineError> {
+    superblock.epoch += 1;
+    superblock.generation += 1;
+    superblock.state = StoreState::Open;
+    let flush = options.write_cache == WriteCache::Volatile;
+    if flush {
+        superblocks::settle(devices).await?;
+    }
+    superblocks::store(pool, devices, superblock, flush).await
+}
+
+fn start_trail(
+    rt: &Rt,
+    pool: &BufPool,
+    log: LogDrives,
+    start: TrailStart,
+    options: &OpenOptions,
+) -> Trail {
+    let trail_options = TrailOptions {
+        write_cache: options.write_cache,
+        linger: options.linger,
+        delay_max: options.max_delay,
+        threshold_percent: options.track_threshold_percent,
+        ..TrailOptions::default()
+    };
+    Trail::start(rt, pool, log.devices, log.geometry, start, trail_options)
+}
+
+impl Engine {
+    /// Starts the work of an open store in the background.
+    fn start(shared: Rc<Shared>, superblock: Superblock, recovery: RecoveryReport) -> Self {
+        let rt = shared.rt.clone();
+        let read_only = shared.options.read_only;
+        let write_back = Rc::new(WriteBack::new(&shared));
+        if !read_only {
+            write_back.start();
+            // The log may fail while nobody waits for it.
+            let log = shared.clone();
+            rt.spawn(async move {
+                if let Some(error) = log.trail.failure().await {
+                    log.fail(error.into());
+                }
+            });
+        }
+        let checkpoint_every = shared.options.checkpoint_every;
+        let engine = Engine(Rc::new(Inner {
+            shared,
+            write_back,
+            superblock: RefCell::new(superblock),
+            counters: Counters::default(),
+            checkpointed: Cell::new(Lsn(0)),
+            recovery,
+            archived: Archived::none(&rt),
+        }));
+        if let Some(interval) = checkpoint_every.filter(|_| !read_only) {
+            rt.spawn(engine.clone().checkpoint_loop(interval));
+        }
+        engine
+    }
 }

@@ -2,6 +2,7 @@
 
 use tonearm_base::Nanos;
 use tonearm_format::Placement;
+use tonearm_layout::layouts::HomeOptions;
 use tonearm_trail::WriteCache;
 
 /// When a write is acknowledged.
@@ -56,6 +57,18 @@ pub struct OpenOptions {
     pub give_up_damaged_log: bool,
     /// Open a store that a restore has not completed, to go on with the restore.
     pub incomplete: bool,
+}
+
+impl OpenOptions {
+    /// Those of the home.
+    pub(crate) fn home(&self) -> HomeOptions {
+        HomeOptions {
+            map_cache_bytes: self.map_cache_bytes,
+            separation_interval: self.separation_interval,
+            writes_while_reading: self.writes_while_reading,
+            read_only: self.read_only,
+        }
+    }
 }
 
 impl Default for OpenOptions {

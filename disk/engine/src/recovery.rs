@@ -113,12 +113,11 @@ impl Recovery<'_> {
                 self.check(&change)?;
                 self.footprint.borrow_mut().add(&change);
                 let words = words_of(&change, &mut changes);
-                match words.is_empty() {
-                    true => self.apply(commit.lsn, change, progress).await?,
-                    false => {
-                        self.patch(commit.lsn, change.block, &words, progress)
-                            .await?
-                    }
+                if words.is_empty() {
+                    self.apply(commit.lsn, change, progress).await?
+                } else {
+                    self.patch(commit.lsn, change.block, &words, progress)
+                        .await?
                 }
             }
             let (done, total) = replay.progress();
@@ -197,12 +196,13 @@ impl Recovery<'_> {
             EntryKind::Move { from, .. } => from,
             _ => 0,
         };
-        match end.is_some_and(|end| end <= size_blocks) && from < size_blocks {
-            true => Ok(()),
-            false => Err(EngineError::ForeignCommit {
+        if end.is_some_and(|end| end <= size_blocks) && from < size_blocks {
+            Ok(())
+        } else {
+            Err(EngineError::ForeignCommit {
                 block: change.block,
                 size_blocks,
-            }),
+            })
         }
     }
 

@@ -3,7 +3,7 @@
 //! A power cut while an array writes data and parity may leave parity that does not match the data. The array does not
 //! know where, but the store does. Everything that is written to a member is one of these:
 //! - a block, a zeroed range or a table of a write-back round: the round's blocks and ranges are in the log until the
-//!   round has returned (`tonearm_layout::Home::interrupted`), and a log start that frees them becomes durable only
+//!   round has returned (`tonearm_layout::ParityHome::interrupted`), and a log start that frees them becomes durable only
 //!   after that;
 //! - a block of the hidden volume for spilled shadows, or its table (`moves.rs`);
 //! - a superblock, at the opening and the end of a store;
@@ -96,13 +96,13 @@ impl Footprint {
         if !self.wanted {
             return Ok(());
         }
-        if !self.known {
+        let Some(parity) = home.parity().filter(|_| self.known) else {
             for array in devices.iter().filter_map(suspect) {
                 array.resync(Box::new(|_, _| {})).await?;
             }
             return Ok(());
-        }
-        let mut of_home = home.interrupted(self.zeroes, &self.blocks).into_iter();
+        };
+        let mut of_home = parity.interrupted(self.zeroes, &self.blocks).into_iter();
         for (index, device) in devices.iter().enumerate() {
             let mut interrupted = DirtyRanges::default();
             if superblock.members[index].roles.data {

@@ -1,7 +1,7 @@
 //! Verifying every block of a store in use, and the parity of its array. What an array can compute is repaired.
 //!
 //! All groups come first. Parity is made right after that, in a stripe at a time, and only where the layout says that all
-//! content of the stripe is right (`Home::scrub_stripes`).
+//! content of the stripe is right (`ParityHome::scrub_stripes`).
 
 use crate::engine::Engine;
 use crate::error::EngineError;
@@ -68,9 +68,10 @@ impl Engine {
         }
         let count = blocks.min(self.size_blocks() - first);
         let _guard = self.0.access.read(first, count);
-        let mut report = match self.repairs(scrub) {
-            true => self.0.home.scrub_group(group).await?,
-            false => self.0.home.check_group(group).await?,
+        let home = &self.0.home;
+        let mut report = match home.parity().filter(|_| self.repairs(scrub)) {
+            Some(parity) => parity.scrub_group(group).await?,
+            None => home.check_group(group).await?,
         };
         // After a crash the home may hold blocks that were half written. Recovery has pinned the newer content of these
         // blocks: it is written home later, and no read returns the old one.
@@ -171,7 +172,8 @@ impl Engine {
             let status = device.redundancy().and_then(|array| array.status());
             status.is_some_and(|status| status.stripes.parity)
         };
-        let members = self.0.home.members().into_iter().enumerate();
+        let members = self.0.home.parity().map(|parity| parity.members());
+        let members = members.into_iter().flatten().enumerate();
         members.filter(|(_, device)| has_parity(device)).collect()
     }
 
@@ -183,7 +185,7 @@ impl Engine {
         scrub: Scrub,
         report: &mut ScrubReport,
     ) -> Result<(), EngineError> {
-        let Some(array) = device.redundancy() else {
+        let (Some(array), Some(parity)) = (device.redundancy(), self.0.home.parity()) else {
             return Ok(());
         };
         for stripe in array.compare(range).await? {
@@ -191,7 +193,7 @@ impl Engine {
                 report.parity_damaged += 1;
                 continue;
             }
-            let repaired = self.0.home.scrub_stripes(member, stripe).await?;
+            let repaired = parity.scrub_stripes(member, stripe).await?;
             report.repaired += repaired.places;
             report.parity_repaired += repaired.stripes;
             report.parity_damaged += u64::from(repaired.wrong > 0);

@@ -67,9 +67,10 @@ impl Shared {
             return Err(EngineError::OpenReadOnly);
         }
         self.check_alive()?;
-        match self.life.borrow().closing {
-            true => Err(EngineError::Closing),
-            false => Ok(()),
+        if self.life.borrow().closing {
+            Err(EngineError::Closing)
+        } else {
+            Ok(())
         }
     }
 

@@ -258,41 +258,41 @@ store_stats! {
     /// Checksum tables read.
     table_loads: counter table_loads = home.table_loads;
     /// Checksum tables found in memory.
-    table_hits: counter table_hits = home.table_hits;
+    table_hits: counter table_hits = home.overwrite.table_hits;
     /// Checksum tables written.
     table_writes: counter table_writes = home.table_writes;
     /// Checksum tables in memory.
     map_cache_bytes: gauge map_cache in bytes = home.map_cache_bytes as u64;
     /// Segments of the home.
-    segments: gauge segments = home.segments;
+    segments: gauge segments = home.segments.count;
     /// Segments that can be written.
-    free_segments: gauge segments_free = home.free_segments;
+    free_segments: gauge segments_free = home.segments.free_segments;
     /// Live blocks and map pages in segments.
-    segments_live_bytes: gauge segments_live in bytes = home.live_blocks * block_size;
+    segments_live_bytes: gauge segments_live in bytes = home.segments.live_blocks * block_size;
     /// Bytes that all segments can hold.
-    segments_bytes: gauge segments_size in bytes = home.segments * home.segment_blocks * block_size;
+    segments_bytes: gauge segments_size in bytes = home.segments.count * home.segments.segment_blocks * block_size;
     /// Segments that the cleaner has emptied.
-    cleaned_segments: counter segments_cleaned = home.cleaned_segments;
+    cleaned_segments: counter segments_cleaned = home.segments.cleaned_segments;
     /// Blocks that were overwritten in place (layout hylog).
-    overwritten_blocks: counter segments_overwritten_blocks = home.overwritten_blocks;
+    overwritten_blocks: counter segments_overwritten_blocks = home.segments.overwritten_blocks;
     /// Hot blocks, in thousandths of the live ones (layout hylog).
-    hot_share_permille: gauge hot_share_permille = home.hot_share_permille;
+    hot_share_permille: gauge hot_share_permille = home.segments.hot.share_permille;
     /// Writes of hot blocks, in thousandths of all.
-    hot_writes_permille: gauge hot_writes_permille = home.hot_writes_permille;
+    hot_writes_permille: gauge hot_writes_permille = home.segments.hot.writes_permille;
     /// Recent writes from which on a block is hot.
-    hot_threshold: gauge hot_threshold = home.hot_threshold;
+    hot_threshold: gauge hot_threshold = home.segments.hot.threshold;
     /// Measured time of a block that is overwritten, in thousandths of that of an appended one.
-    efficiency_milli: gauge segment_efficiency_milli = home.efficiency_milli;
+    efficiency_milli: gauge segment_efficiency_milli = home.segments.hot.efficiency_milli;
     /// Expected cost of a write, in thousandths of an appended one without cleaning.
-    write_cost_milli: gauge write_cost_milli = home.write_cost_milli;
+    write_cost_milli: gauge write_cost_milli = home.segments.hot.write_cost_milli;
     /// Live blocks that the cleaner has copied.
-    cleaned_blocks: counter segments_cleaned_blocks = home.cleaned_blocks;
+    cleaned_blocks: counter segments_cleaned_blocks = home.segments.cleaned_blocks;
     /// Passes of the cleaner that chose segments by cost and age.
-    age_passes: counter cleaner_age_passes = home.age_passes;
+    age_passes: counter cleaner_age_passes = home.segments.age_passes;
     /// Passes of the cleaner that chose the emptiest segments, because free ones were short.
-    greedy_passes: counter cleaner_greedy_passes = home.greedy_passes;
+    greedy_passes: counter cleaner_greedy_passes = home.segments.greedy_passes;
     /// Blocks of segment summaries written.
-    summary_blocks: counter segments_summary_blocks = home.summary_blocks;
+    summary_blocks: counter segments_summary_blocks = home.segments.summary_blocks;
     /// Members of the array.
     array_members: gauge array_members = array.members;
     /// Members of the array that do not have all of its data; a failure of another one loses data.

@@ -26,6 +26,14 @@ pub struct MemberDevice {
     pub path: String,
 }
 
+impl MemberDevice {
+    /// A member whose path is the name of its device.
+    pub fn new(device: Rc<dyn Device>) -> Self {
+        let path = device.name().to_string();
+        Self { device, path }
+    }
+}
+
 /// The contents of the superblock slots of one member.
 pub struct MemberSuperblock {
     /// The newest valid copy.
@@ -78,13 +86,6 @@ pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperbl
                 if bytes.iter().any(|byte| *byte != 0) {
                     damaged_slots.push(slot);
                 }
-                // The most useful reason: another version, then damage, then no superblock.
-                let rank = |error: &FormatError| match error {
-                    FormatError::Version { .. } => 3,
-                    FormatError::Inconsistent { .. } | FormatError::Number { .. } => 2,
-                    FormatError::Checksum(_) => 1,
-                    FormatError::Signature(_) => 0,
-                };
                 if cause
                     .as_ref()
                     .is_none_or(|cause| rank(cause) < rank(&error))
@@ -121,6 +122,16 @@ pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperbl
             copies: SUPERBLOCK_SLOTS,
             cause,
         }),
+    }
+}
+
+/// The most useful reason is the highest: another version, then damage, then no superblock.
+fn rank(error: &FormatError) -> u32 {
+    match error {
+        FormatError::Version { .. } => 3,
+        FormatError::Inconsistent { .. } | FormatError::Number { .. } => 2,
+        FormatError::Checksum(_) => 1,
+        FormatError::Signature(_) => 0,
     }
 }
 

@@ -270,16 +270,17 @@ impl WriteBack {
         let is_chosen = limit.is_some() || !chosen.is_empty();
         let busy = shared.access.busy();
         let mut oldest = Vec::new();
-        let order = match is_chosen {
-            true => Order::Explicit(&chosen),
-            false => self.schedule.borrow_mut().order(
+        let order = if is_chosen {
+            Order::Explicit(&chosen)
+        } else {
+            self.schedule.borrow_mut().order(
                 &shared.shape,
                 &shared.pinned.borrow(),
                 durable,
                 blocks_max,
                 &busy,
                 &mut oldest,
-            ),
+            )
         };
         let begun = shared.rt.now();
         let bring = |order, blocks_max| {
@@ -311,7 +312,23 @@ impl WriteBack {
                 self.finished(begun, reason, is_chosen, blocks_max, &done);
                 Ok(())
             }
-            Err(error @ HomeError::NoSpace { .. }) => {
+            Err(error) => self.refused(error, durable, blocks_max).await,
+        }
+    }
+
+    /// Waits after a round of at most `blocks_max` blocks for which the home or the medium below has no space.
+    ///
+    /// # Errors
+    /// When it has failed for another reason.
+    async fn refused(
+        &self,
+        error: HomeError,
+        durable: Lsn,
+        blocks_max: usize,
+    ) -> Result<(), EngineError> {
+        let shared = &*self.shared;
+        match error {
+            HomeError::NoSpace { .. } => {
                 let order = shared.shape.order;
                 let has_to_wait = self.schedule.borrow_mut().refused(order, blocks_max);
                 self.note_no_space(&error);
@@ -320,7 +337,7 @@ impl WriteBack {
                 }
                 Ok(())
             }
-            Err(full @ HomeError::Full { .. }) => {
+            full @ HomeError::Full { .. } => {
                 if self.schedule.borrow().awaits_zeroes(durable) {
                     return self.wait_for_ready(durable).await;
                 }
@@ -332,7 +349,7 @@ impl WriteBack {
                 shared.rt.sleep(TICK).await;
                 Ok(())
             }
-            Err(error) => Err(error.into()),
+            error => Err(error.into()),
         }
     }
 
@@ -660,9 +677,10 @@ impl Throttle {
             self.turn
                 .set(turn + cost.min(u128::from(DELAY_MAX.0)) as u64);
         }
-        match wait.0 < DELAY_MIN.0 {
-            true => Nanos(0),
-            false => Nanos(wait.0.min(DELAY_MAX.0)),
+        if wait.0 < DELAY_MIN.0 {
+            Nanos(0)
+        } else {
+            Nanos(wait.0.min(DELAY_MAX.0))
         }
     }
 }

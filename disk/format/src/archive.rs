@@ -513,9 +513,10 @@ impl<'a> ArchiveReader<'a> {
                 }
                 let words = Words(self.take(count * WORD_BYTES)?);
                 let fits = |(at, _): (usize, _)| at % 8 == 0 && at < self.block_size;
-                match words.iter().all(fits) {
-                    true => Ok(ArchiveEntry::Patch { block, words }),
-                    false => Err(wrong("a patch goes beyond its block")),
+                if words.iter().all(fits) {
+                    Ok(ArchiveEntry::Patch { block, words })
+                } else {
+                    Err(wrong("a patch goes beyond its block"))
                 }
             }
             COMMIT => Ok(ArchiveEntry::Commit(Lsn(self.number()?))),
@@ -658,11 +659,12 @@ fn decode_shape(reader: &mut ArchiveReader) -> Result<(u32, u64), FormatError> {
     let (block_size, size_blocks) = (reader.short()?, reader.number()?);
     let sizes = BLOCK_SIZE_MIN..=BLOCK_SIZE_MAX;
     let fits = block_size.is_power_of_two() && sizes.contains(&block_size);
-    match fits && size_blocks <= COUNTER_MAX / u64::from(BLOCK_SIZE_MAX) {
-        true => Ok((block_size, size_blocks)),
-        false => Err(FormatError::Inconsistent {
+    if fits && size_blocks <= COUNTER_MAX / u64::from(BLOCK_SIZE_MAX) {
+        Ok((block_size, size_blocks))
+    } else {
+        Err(FormatError::Inconsistent {
             what: WHAT,
             why: "the store's shape is not possible",
-        }),
+        })
     }
 }

@@ -280,9 +280,10 @@ impl FileExtent {
             let end = first.checked_add(u64::from(found.count));
             end.is_some_and(|end| end <= limit)
         };
-        match ends_by(at, FILE_BLOCKS_LIMIT) && ends_by(found.block, LIST_ID_LIMIT) {
-            true => Ok(found),
-            false => Err(bad("extent", "it ends behind all blocks")),
+        if ends_by(at, FILE_BLOCKS_LIMIT) && ends_by(found.block, LIST_ID_LIMIT) {
+            Ok(found)
+        } else {
+            Err(bad("extent", "it ends behind all blocks"))
         }
     }
 }

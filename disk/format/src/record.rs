@@ -151,17 +151,18 @@ impl Slots {
     /// The count with one more entry.
     pub fn with(self, entry: &Entry) -> Self {
         let last = Some(*entry);
-        match self.last.is_some_and(|before| before.runs_on(entry)) {
-            true => Self {
+        if self.last.is_some_and(|before| before.runs_on(entry)) {
+            Self {
                 run: self.run + 1,
                 last,
                 ..self
-            },
-            false => Self {
+            }
+        } else {
+            Self {
                 before: self.count(),
                 run: 1,
                 last,
-            },
+            }
         }
     }
 

@@ -443,12 +443,11 @@ impl Superblock {
     /// # Errors
     /// The rule that is broken.
     pub fn check(&self) -> Result<(), FormatError> {
-        let log = &self.log;
         let numbers = [
             ("generation", self.generation),
             ("epoch", self.epoch),
-            ("log_end_seq", log.log_end_seq),
-            ("log_end_lsn", log.log_end_lsn),
+            ("log_end_seq", self.log.log_end_seq),
+            ("log_end_lsn", self.log.log_end_lsn),
         ];
         check_numbers(WHAT, COUNTER_MAX, &numbers)?;
         let count = self.members.len();
@@ -461,6 +460,22 @@ impl Superblock {
         if usize::from(self.member_index) >= count || usize::from(self.log_member) >= count {
             return Err(bad("a member index is out of range"));
         }
+        self.check_log()?;
+        let plain = self.head == HeadKind::Sequential;
+        let data = self.members.iter().filter(|member| member.roles.data);
+        let apart = self.members[0].roles
+            == Roles {
+                log: true,
+                data: false,
+            };
+        if self.array.is_some() && !(plain && apart && count == 2 && data.count() == 1) {
+            return Err(bad("an array is the only data member, beside the log"));
+        }
+        self.check_data()
+    }
+
+    fn check_log(&self) -> Result<(), FormatError> {
+        let (log, block) = (&self.log, self.block_size);
         let plain = self.head == HeadKind::Sequential;
         let logs = self.log_members().count();
         if self.log_members().next() != Some(usize::from(self.log_member)) {
@@ -518,16 +533,7 @@ impl Superblock {
         if log.log_start_seq > log.log_end_seq + 1 || log.log_end_epoch > self.epoch {
             return Err(bad("the log's sequence numbers do not fit"));
         }
-        let data = self.members.iter().filter(|member| member.roles.data);
-        let apart = self.members[0].roles
-            == Roles {
-                log: true,
-                data: false,
-            };
-        if self.array.is_some() && !(plain && apart && count == 2 && data.count() == 1) {
-            return Err(bad("an array is the only data member, beside the log"));
-        }
-        self.check_data()
+        Ok(())
     }
 
     fn check_data(&self) -> Result<(), FormatError> {

@@ -3,8 +3,10 @@
 
 use crate::attrs::SetAttr;
 use crate::error::FsError;
-use crate::fs::{DIRECTORY, Fs, SET_GID, SYMLINK, TYPE};
-use crate::meta::{Meta, Stop, damage_of};
+use crate::fs::Fs;
+use crate::meta::{Meta, damage_of};
+use crate::refusal::Stop;
+use crate::types::{DIRECTORY, SET_GID, SYMLINK, TYPE};
 use tonearm_format::{Acl, Inode, Xattr};
 
 /// Name of the attribute with the list that decides who may use a file.

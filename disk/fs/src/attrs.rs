@@ -1,15 +1,12 @@
 //! Attributes and extended attributes.
 
 use crate::error::FsError;
-use crate::fs::{Attr, Fs, REGULAR, TYPE};
-use crate::meta::{Meta, Stop, damage_of};
+use crate::fs::Fs;
+use crate::meta::{Meta, damage_of};
+use crate::refusal::Stop;
 use crate::tree::{Key, max_value};
+use crate::types::{Attr, DIRECTORY, REGULAR, TYPE, XATTR_NAMES_MAX, XATTRS_MAX};
 use tonearm_format::{Time, Xattr, item};
-
-/// Most extended attributes of a file.
-pub const XATTRS_MAX: usize = 1024;
-/// Most bytes of their names, with a zero byte behind each: Linux lists no more.
-pub const XATTR_NAMES_MAX: usize = 1 << 16;
 
 /// New attributes; what is `None` stays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -218,9 +215,10 @@ impl Meta<'_, '_> {
     fn check_xattrs(&mut self, ino: u64, len: usize) -> Result<(), Stop> {
         let (names, _) = self.xattr_names(ino, 0, XATTRS_MAX)?;
         let bytes: usize = names.iter().map(|name| name.len() + 1).sum();
-        match names.len() < XATTRS_MAX && bytes + len < XATTR_NAMES_MAX {
-            true => Ok(()),
-            false => Err(FsError::TooManyAttributes.into()),
+        if names.len() < XATTRS_MAX && bytes + len < XATTR_NAMES_MAX {
+            Ok(())
+        } else {
+            Err(FsError::TooManyAttributes.into())
         }
     }
 }
@@ -229,7 +227,7 @@ impl Meta<'_, '_> {
 pub(crate) fn check_regular(mode: u32) -> Result<(), FsError> {
     match mode & TYPE {
         REGULAR => Ok(()),
-        crate::fs::DIRECTORY => Err(FsError::IsDirectory),
+        DIRECTORY => Err(FsError::IsDirectory),
         _ => Err(FsError::Invalid("only a regular file has content")),
     }
 }

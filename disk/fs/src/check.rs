@@ -2,9 +2,11 @@
 
 use crate::acl;
 use crate::error::FsError;
-use crate::fs::{DIRECTORY, REGULAR, SYMLINK, TYPE, has_root};
-use crate::meta::{Meta, Naming, Number, Stop, damage_of, extent, first_key, hash, twice};
+use crate::fs::has_root;
+use crate::meta::{Meta, Naming, damage_of, extent, first_key, hash, twice};
+use crate::refusal::Stop;
 use crate::tree::Key;
+use crate::types::{DIRECTORY, Number, REGULAR, SYMLINK, TYPE};
 use std::collections::BTreeMap;
 use tonearm_disk::{BlockId, Disk, ErrorKind, ListId};
 use tonearm_format::{DirEntry, Inode, ROOT_INO, TARGET_CHUNK, Xattr, decode_orphan, item};
@@ -380,10 +382,12 @@ impl Checker<'_> {
             };
             let is_directory = mode & TYPE == DIRECTORY;
             let own = u32::from(*ino == ROOT_INO);
-            let links = match is_directory {
-                true if known.names + own == 0 => 0,
-                true => 2 + known.subdirectories,
-                false => known.names,
+            let links = if !is_directory {
+                known.names
+            } else if known.names + own == 0 {
+                0
+            } else {
+                2 + known.subdirectories
             };
             if links != nlink {
                 self.report.problem(format!(

@@ -2,14 +2,16 @@
 
 use crate::attrs::{SetAttr, check_regular};
 use crate::error::FsError;
-use crate::fs::{Attr, Fs, Use};
-use crate::meta::{Meta, Number, Stop, orphan_key};
+use crate::fs::{Fs, Use};
+use crate::meta::{Meta, orphan_key};
+use crate::refusal::Stop;
 use crate::step::Step;
+use crate::types::{Attr, Number};
 use std::iter::once;
 use std::ops::{Deref, Range};
 use tonearm_base::{LooseBuf, Lsn};
 use tonearm_disk::{BlockId, ListId, Piece};
-use tonearm_format::{FILE_BYTES_MAX as SIZE_MAX, FileExtent, Inode};
+use tonearm_format::{FILE_BYTES_MAX as SIZE_MAX, FileExtent, Inode, Time};
 use tonearm_rt::Permit;
 
 /// Most extents that a search looks at in one step.
@@ -228,6 +230,77 @@ impl Taken {
     }
 }
 
+/// How a file gets a new size.
+struct Resize {
+    size: u64,
+    /// The file before.
+    inode: Inode,
+    /// The block that the new end cuts, if the file becomes shorter. What is behind the end must read as zeroes when the file
+    /// grows again.
+    tail: Option<u64>,
+    /// The blocks behind the end, and the place of the first one in the file.
+    cut: Option<(u64, Vec<u64>)>,
+    /// They are more than one unit frees, so that none are freed in this one.
+    is_large: bool,
+}
+
+impl Resize {
+    fn plan(
+        meta: &mut Meta<'_, '_>,
+        ino: u64,
+        size: u64,
+        block: u64,
+        most: u64,
+    ) -> Result<Self, Stop> {
+        let inode = meta.file(ino)?;
+        let first = size.div_ceil(block);
+        let tail = meta.runs(ino, size / block..first)?;
+        let cut = if inode.size > size || inode.blocks > 0 {
+            meta.last_blocks(ino, first, most + 1)?
+        } else {
+            None
+        };
+        let is_large = cut.as_ref().is_some_and(|(_, all)| all.len() as u64 > most);
+        let tail = tail.first().and_then(|run| run.block);
+        Ok(Self {
+            size,
+            tail: tail.filter(|_| size < inode.size),
+            inode,
+            cut: cut.filter(|_| !is_large),
+            is_large,
+        })
+    }
+
+    /// Changes the items, with the other attributes of `set`.
+    fn apply(
+        &self,
+        meta: &mut Meta<'_, '_>,
+        ino: u64,
+        set: &SetAttr,
+        now: Time,
+    ) -> Result<Attr, Stop> {
+        if let Some((from, blocks)) = &self.cut {
+            meta.cut(ino, *from, u64::MAX, blocks.len() as u64)?;
+        }
+        let mut inode = meta.inode(ino)?;
+        if inode.blocks == 0 {
+            inode.list = 0;
+        }
+        if self.is_large {
+            // The rest is done behind this unit, at the next opening if need be.
+            meta.put(orphan_key(ino), &self.size.to_le_bytes())?;
+        }
+        if self.size < inode.size {
+            meta.note_blocks(ino);
+        }
+        inode.size = self.size;
+        set.apply(&mut inode, now);
+        meta.keep_acl(ino, set)?;
+        meta.put_inode(ino, &inode)?;
+        Ok(Attr { ino, inode })
+    }
+}
+
 impl Fs {
     /// Reads up to `len` bytes at `offset`, fewer at the end of the file.
     ///
@@ -412,74 +485,40 @@ impl Fs {
             return Err(FsError::TooLarge);
         }
         let (used, alone) = self.take_alone(ino).await?;
-        let block = self.block();
-        let (first, stays) = (size.div_ceil(block), size % block);
-        let most = self.unit_blocks_max();
-        let (inode, tail, cut) = self
-            .look(|meta| {
-                let inode = meta.file(ino)?;
-                let tail = meta.runs(ino, size / block..first)?;
-                let cut = match inode.size > size || inode.blocks > 0 {
-                    true => meta.last_blocks(ino, first, most + 1)?,
-                    false => None,
-                };
-                Ok((inode, tail, cut))
-            })
-            .await?;
-        let is_large = cut.as_ref().is_some_and(|(_, all)| all.len() as u64 > most);
+        let (block, most) = (self.block(), self.unit_blocks_max());
+        let plan = self.look(|meta| Resize::plan(meta, ino, size, block, most));
+        let plan = plan.await?;
+        let is_large = plan.is_large;
         if is_large && self.unit().is_some() {
             return Err(FsError::UnitTooLarge);
         }
         let mut unit = self.step().await?;
-        if size < inode.size
-            && let Some(at) = tail.first().and_then(|run| run.block)
-        {
-            // What is behind the end must read as zeroes when the file grows again.
+        if let Some(at) = plan.tail {
+            let stays = size % block;
             let zeroes = vec![0; (block - stays) as usize];
             unit.write_blocks(at * block + stays, &zeroes).await?;
         }
-        let mut freed = None;
+        let inode = &plan.inode;
         if inode.blocks == 0 && inode.list != 0 {
             // A file without blocks has no list.
             unit.delete_list(ListId(inode.list)).await?;
         }
-        if let Some((from, blocks)) = cut.filter(|_| !is_large) {
+        if let Some((_, blocks)) = &plan.cut {
             if blocks.len() as u64 == inode.blocks {
                 unit.delete_list(ListId(inode.list)).await?;
-                freed = Some((from, inode.blocks));
             } else {
-                let file = (ino, inode.list);
-                self.free_blocks(&mut unit, file, &blocks).await?;
-                freed = Some((from, blocks.len() as u64));
+                self.free_blocks(&mut unit, (ino, inode.list), blocks)
+                    .await?;
             }
         }
         let now = self.now();
-        let own = match size < inode.size {
-            true => self.freeing(),
-            false => self.clone(),
+        let own = if size < inode.size {
+            self.freeing()
+        } else {
+            self.clone()
         };
         let (attr, lsn) = own
-            .end(unit, move |meta| {
-                if let Some((from, count)) = freed {
-                    meta.cut(ino, from, u64::MAX, count)?;
-                }
-                let mut inode = meta.inode(ino)?;
-                if inode.blocks == 0 {
-                    inode.list = 0;
-                }
-                if is_large {
-                    // The rest is done behind this unit, at the next opening if need be.
-                    meta.put(orphan_key(ino), &size.to_le_bytes())?;
-                }
-                if size < inode.size {
-                    meta.note_blocks(ino);
-                }
-                inode.size = size;
-                set.apply(&mut inode, now);
-                meta.keep_acl(ino, &set)?;
-                meta.put_inode(ino, &inode)?;
-                Ok(Attr { ino, inode })
-            })
+            .end(unit, move |meta| plan.apply(meta, ino, &set, now))
             .await?;
         used.note_content(lsn);
         if is_large {
@@ -560,9 +599,10 @@ impl Fs {
         let whole = offset.div_ceil(block)..end / block;
         let list = self.look(|meta| Ok(meta.file(ino)?.list)).await?;
         let mut unit = self.step().await?;
-        let edges = match whole.start <= whole.end {
-            true => [offset..whole.start * block, whole.end * block..end],
-            false => [offset..end, end..end],
+        let edges = if whole.start <= whole.end {
+            [offset..whole.start * block, whole.end * block..end]
+        } else {
+            [offset..end, end..end]
         };
         for edge in edges {
             if edge.is_empty() {
@@ -579,12 +619,11 @@ impl Fs {
         let (mut first, most) = (whole.start, self.unit_blocks_max());
         loop {
             // A unit frees some of the blocks, and the next one goes on behind them.
-            let (freed, stop) = match first < whole.end {
-                true => {
-                    self.look(|meta| meta.blocks_in(ino, first..whole.end, most))
-                        .await?
-                }
-                false => (Vec::new(), whole.end),
+            let (freed, stop) = if first < whole.end {
+                self.look(|meta| meta.blocks_in(ino, first..whole.end, most))
+                    .await?
+            } else {
+                (Vec::new(), whole.end)
             };
             self.free_blocks(&mut unit, (ino, list), &freed).await?;
             let count = freed.len() as u64;

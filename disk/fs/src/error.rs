@@ -1,7 +1,6 @@
 //! Errors of the file system.
 
-use crate::attrs::{XATTR_NAMES_MAX, XATTRS_MAX};
-use crate::fs::Way;
+use crate::types::{Way, XATTR_NAMES_MAX, XATTRS_MAX};
 use tonearm_disk::{DiskError, ErrorKind};
 
 /// Why an operation has failed. Nothing has changed then.
@@ -87,6 +86,19 @@ pub enum FsError {
     /// From the disk.
     #[error(transparent)]
     Disk(#[from] DiskError),
+}
+
+/// A file without a name that an opening could not delete. The next one tries again.
+#[derive(Clone, Debug)]
+pub struct LeftOrphan {
+    /// Its number; `None` when those that there are could not be found.
+    pub ino: Option<u64>,
+    /// Why.
+    pub why: FsError,
+}
+
+pub(crate) fn damaged(what: &str) -> FsError {
+    FsError::Damaged(what.to_string())
 }
 
 fn busy(way: Way) -> &'static str {

@@ -9,80 +9,24 @@
 //! 4. A file without a name lives while it is in use. The end of its last use deletes it, a handle or an operation. Its orphan
 //!    item tells the next opening that it is to be deleted.
 
-use crate::error::FsError;
-use crate::meta::{Meta, Naming, Number, Stop, damaged};
-use crate::orphans::{Deletion, LeftOrphan};
+use crate::error::{FsError, LeftOrphan, damaged};
+use crate::meta::{Meta, Naming};
 use crate::overlay::{Changed, Edit};
-use crate::refusal::{record_refusal, refusal_or};
+use crate::refusal::{Stop, record_refusal, refusal_or};
 use crate::step::Step;
 use crate::tree;
+use crate::types::{DIRECTORY, Deletion, Invalidation, Number, Space, TYPE, Way};
 use crate::unit::{UnitState, Units};
+use crate::uses::{FileState, Files};
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::Lsn;
 use tonearm_disk::{Ack, Changes, Disk, DiskError, TreePages};
 use tonearm_format::{Inode, ROOT_INO, TREE_OWNER_WORDS, Time};
-use tonearm_rt::{Permit, Rt, Semaphore};
+use tonearm_rt::{Permit, Rt};
 
 /// Permissions of the root directory of a new file system.
 const ROOT_MODE: u32 = 0o755;
-/// Type of a directory, in `st_mode`.
-pub(crate) const DIRECTORY: u32 = 0o040_000;
-/// Type of a regular file.
-pub(crate) const REGULAR: u32 = 0o100_000;
-/// Type of a symbolic link.
-pub(crate) const SYMLINK: u32 = 0o120_000;
-/// Set-group-ID: new files get the group of a directory with this bit.
-pub(crate) const SET_GID: u32 = 0o2000;
-/// Only the owner of a file, or of its directory with this bit, takes the file's names away.
-pub(crate) const STICKY: u32 = 0o1000;
-/// Bits of the type.
-pub(crate) const TYPE: u32 = 0o170_000;
-
-/// Readers of one file at a time.
-const READERS: u64 = 1 << 20;
-
-/// A file's number and attributes.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Attr {
-    /// Its number, which no other file gets.
-    pub ino: u64,
-    /// Its attributes.
-    pub inode: Inode,
-}
-
-/// The size of the file system.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Space {
-    /// Bytes of a block.
-    pub block_size: u32,
-    /// Blocks, used and free ones.
-    pub blocks: u64,
-    /// Free blocks.
-    pub free_blocks: u64,
-    /// Files and directories.
-    pub inodes: u64,
-}
-
-/// A way in which programs reach files.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
-    /// The mount. The kernel keeps content, attributes and names.
-    Mount,
-    /// Sessions with the files of a store, which have locks of their own.
-    Session,
-}
-
-impl Way {
-    fn other(self) -> Self {
-        match self {
-            Self::Mount => Self::Session,
-            Self::Session => Self::Mount,
-        }
-    }
-}
-
 /// An open file system, as it is committed or as a unit sees it; cheap to clone. One thread uses it, the engine's.
 #[derive(Clone)]
 pub struct Fs {
@@ -100,7 +44,7 @@ struct State {
     rt: Rt,
     clock: Box<dyn Fn() -> Time>,
     hash_key: (u64, u64),
-    files: RefCell<BTreeMap<u64, Rc<FileState>>>,
+    files: Files,
     units: RefCell<Units>,
     /// Inodes below this number belong to units that are open or have been.
     taken: Cell<u64>,
@@ -111,68 +55,7 @@ struct State {
     left: RefCell<Vec<LeftOrphan>>,
 }
 
-/// Files, and names in directories, that sessions have changed.
-#[derive(Default, Debug)]
-pub struct Invalidation {
-    /// Files whose attributes and content may be others.
-    pub files: Vec<u64>,
-    /// Names in directories that may stand for other files.
-    pub names: Vec<(u64, Vec<u8>)>,
-}
-
 type Watcher = Box<dyn Fn(Invalidation)>;
-
-/// The state of a file that is in use.
-struct FileState {
-    /// Handles, and operations that are under way.
-    uses: Cell<u64>,
-    content: Semaphore,
-    /// Handles of each way.
-    handles: [Cell<u64>; 2],
-    /// The last commit that has changed it since it came into use.
-    changed: Cell<Lsn>,
-    /// The last commit that has changed its content since then.
-    content_changed: Cell<Lsn>,
-    /// The last commit that has changed since then which blocks it has, or has cut it off.
-    blocks_changed: Cell<Lsn>,
-    /// Counts the commits that have changed it since then.
-    changes: Changes,
-    /// Its size, if it is known.
-    size: Cell<Option<u64>>,
-    /// It may have lost its last name, so it is to be deleted when its use ends.
-    unlinked: Cell<bool>,
-}
-
-impl FileState {
-    fn new(rt: &Rt) -> Self {
-        Self {
-            uses: Cell::new(0),
-            content: Semaphore::new(rt, READERS),
-            handles: Default::default(),
-            changed: Cell::new(Lsn(0)),
-            content_changed: Cell::new(Lsn(0)),
-            blocks_changed: Cell::new(Lsn(0)),
-            changes: Changes::default(),
-            size: Cell::new(None),
-            unlinked: Cell::new(false),
-        }
-    }
-
-    fn note(&self, lsn: Lsn) {
-        self.changed.set(lsn.max(self.changed.get()));
-        self.changes.note();
-    }
-
-    fn note_content(&self, lsn: Lsn) {
-        // Within a unit nothing is committed.
-        if lsn == Lsn(0) {
-            return;
-        }
-        self.note(lsn);
-        let before = self.content_changed.get();
-        self.content_changed.set(lsn.max(before));
-    }
-}
 
 /// Keeps a file in use.
 pub(crate) struct Use {
@@ -184,14 +67,14 @@ pub(crate) struct Use {
 impl Use {
     /// Has the content alone while the permit lives.
     pub async fn alone(&self) -> Permit {
-        let permit = self.file.content.acquire(READERS).await;
+        let permit = self.file.alone().await;
         self.touch(true);
         permit
     }
 
     /// Shares the content with other readers while the permit lives.
     pub async fn shared(&self) -> Permit {
-        let permit = self.file.content.acquire(1).await;
+        let permit = self.file.shared().await;
         self.touch(false);
         permit
     }
@@ -203,14 +86,9 @@ impl Use {
         }
     }
 
-    /// The last commit, since the file came into use, behind which a unit cannot end that has used the content before. On the
-    /// mount that is any change of the content. Sessions have locks for that, and their units may write to the same blocks as
-    /// others: only the blocks must be the same.
+    /// As [`FileState::content_changed`].
     pub fn content_changed(&self, way: Way) -> Lsn {
-        match way {
-            Way::Mount => self.file.content_changed.get(),
-            Way::Session => self.file.blocks_changed.get(),
-        }
+        self.file.content_changed(way)
     }
 
     /// Notes that `lsn` has changed the content.
@@ -255,7 +133,7 @@ impl Fs {
             rt: rt.clone(),
             clock: Box::new(clock),
             hash_key,
-            files: RefCell::default(),
+            files: Files::default(),
             units: RefCell::default(),
             taken: Cell::new(0),
             names: disk.names(),
@@ -518,45 +396,24 @@ impl Fs {
         Use {
             fs: self.clone(),
             ino,
-            file: self.begin_use(ino),
+            file: self.state.files.begin(self.rt(), ino),
         }
-    }
-
-    fn begin_use(&self, ino: u64) -> Rc<FileState> {
-        let mut files = self.state.files.borrow_mut();
-        let file = files.entry(ino);
-        let file = file.or_insert_with(|| Rc::new(FileState::new(&self.state.rt)));
-        file.uses.set(file.uses.get() + 1);
-        file.clone()
     }
 
     /// True when a handle is open on the file, or an operation on its content is under way.
     pub(crate) fn is_in_use(&self, ino: u64) -> bool {
-        self.state.files.borrow().contains_key(&ino)
+        self.state.files.get(ino).is_some()
     }
 
     fn end_use(&self, ino: u64) {
-        let mut files = self.state.files.borrow_mut();
-        let Some(file) = files.get(&ino) else { return };
-        file.uses.set(file.uses.get() - 1);
-        if file.uses.get() > 0 {
-            return;
-        }
-        let unlinked = file.unlinked.get();
-        files.remove(&ino);
-        drop(files);
-        if unlinked {
+        if self.state.files.end(ino) {
             self.free_in_background(ino);
         }
     }
 
     /// Sees to it that a file, which may have no name, is deleted when its use ends. False when it is not in use.
     pub(crate) fn free_after_use(&self, ino: u64) -> bool {
-        let files = self.state.files.borrow();
-        files.get(&ino).is_some_and(|file| {
-            file.unlinked.set(true);
-            true
-        })
+        self.state.files.unlink(ino)
     }
 
     /// Counts a handle of a file or directory. A file without a name is deleted with its last handle.
@@ -565,9 +422,7 @@ impl Fs {
     /// When the file is open in the other way.
     pub fn open_handle(&self, ino: u64) -> Result<(), FsError> {
         self.check_not_busy(ino)?;
-        let file = self.begin_use(ino);
-        let handles = &file.handles[self.way as usize];
-        handles.set(handles.get() + 1);
+        self.state.files.open(self.rt(), ino, self.way);
         Ok(())
     }
 
@@ -576,37 +431,26 @@ impl Fs {
     /// # Errors
     /// When it is.
     pub fn check_not_busy(&self, ino: u64) -> Result<(), FsError> {
-        let (files, other) = (self.state.files.borrow(), self.way.other());
-        match files.get(&ino) {
-            Some(file) if file.handles[other as usize].get() > 0 => Err(FsError::Busy(other)),
-            _ => Ok(()),
+        let other = self.way.other();
+        if self.state.files.handles(ino, other) > 0 {
+            return Err(FsError::Busy(other));
         }
+        Ok(())
     }
 
     /// Ends a handle, if the file has one of this way.
     pub fn close_handle(&self, ino: u64) {
-        let is_open = self.state.files.borrow().get(&ino).is_some_and(|file| {
-            let handles = &file.handles[self.way as usize];
-            let open = handles.get();
-            handles.set(open.saturating_sub(1));
-            open > 0
-        });
-        if is_open {
+        if self.state.files.close(ino, self.way) {
             self.end_use(ino);
         }
     }
 
     /// Ends all handles of this way.
     pub fn close_handles(&self) {
-        let open: Vec<(u64, u64)> = {
-            let files = self.state.files.borrow();
-            let files = files.iter();
-            files
-                .map(|(ino, file)| (*ino, file.handles[self.way as usize].get()))
-                .collect()
-        };
-        for (ino, handles) in open {
-            (0..handles).for_each(|_| self.close_handle(ino));
+        for ino in self.state.files.numbers() {
+            for _ in 0..self.state.files.handles(ino, self.way) {
+                self.close_handle(ino);
+            }
         }
     }
 
@@ -617,8 +461,7 @@ impl Fs {
 
     /// The committed size of a file that is in use, if it is known. It is known behind each commit that has changed the file.
     pub fn known_size(&self, ino: u64) -> Option<u64> {
-        let files = self.state.files.borrow();
-        files.get(&ino)?.size.get()
+        self.state.files.get(ino)?.size.get()
     }
 
     /// The size of a file.
@@ -633,7 +476,7 @@ impl Fs {
         }
         let size = self.attr(ino).await?.inode.size;
         if self.unit().is_none()
-            && let Some(file) = self.state.files.borrow().get(&ino)
+            && let Some(file) = self.state.files.get(ino)
         {
             file.size.set(Some(size));
         }
@@ -642,30 +485,12 @@ impl Fs {
 
     /// Notes a commit that has changed the content of `ino`, if the file is in use.
     pub(crate) fn note_content(&self, ino: u64, lsn: Lsn) {
-        if let Some(file) = self.state.files.borrow().get(&ino) {
-            file.note_content(lsn);
-        }
+        self.state.files.note_content(ino, lsn);
     }
 
     /// Notes what a commit has changed.
     fn note(&self, changed: Changed, lsn: Lsn) {
-        let files = self.state.files.borrow();
-        for (ino, size) in &changed.inodes {
-            if let Some(file) = files.get(ino) {
-                file.note(lsn);
-                file.size.set(*size);
-            }
-        }
-        for file in changed.others.iter().filter_map(|ino| files.get(ino)) {
-            file.note(lsn);
-        }
-        // What a unit has read of a file that has lost its last name is no longer so.
-        for ino in &changed.unlinked {
-            self.note_content(*ino, lsn);
-        }
-        for file in changed.extents.iter().filter_map(|ino| files.get(ino)) {
-            file.blocks_changed.set(lsn);
-        }
+        self.state.files.note(&changed, lsn);
         if !changed.names.is_empty() {
             self.state.names.note();
         }
@@ -694,7 +519,7 @@ impl Fs {
         if let Some(unit) = self.unit() {
             return unit.check();
         }
-        let file = ino.and_then(|ino| self.state.files.borrow().get(&ino).cloned());
+        let file = ino.and_then(|ino| self.state.files.get(ino));
         match file {
             Some(file) if file.changed.get() > Lsn(0) => {
                 Ok(self.state.disk.wait_durable(file.changed.get()).await?)

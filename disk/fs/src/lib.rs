@@ -22,23 +22,25 @@ mod refusal;
 mod shortage;
 mod step;
 mod tree;
+mod types;
 mod unit;
+mod uses;
 
 pub use acl::{ACL_ACCESS, ACL_DEFAULT};
 pub use attrs::{SetAttr, SetXattr};
 pub use check::{FsReport, check};
 pub use data::{Allocate, Seek};
-pub use error::FsError;
-pub use fs::{Attr, Fs, Invalidation, Space, Way, has_root};
+pub use error::{FsError, LeftOrphan};
+pub use fs::{Fs, has_root};
 pub use names::{Listed, New, Rename};
 pub use offline::{OfflineError, OfflineTree, path_text};
-pub use orphans::{Deletion, LeftOrphan};
 pub use owners::{OwnedBlocks, owners};
 pub use tonearm_disk::Piece;
 pub use tonearm_format::{Inode, ROOT_INO, Time};
 pub use tree::{
     Key, OWNER_WORDS, Pages, Report, Tree, TreeError, TreeHeader, Wait, format, max_value,
 };
+pub use types::{Attr, Deletion, Invalidation, Space, Way};
 pub use unit::{Unit, UnitCounts};
 
 #[cfg(test)]

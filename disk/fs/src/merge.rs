@@ -1,7 +1,7 @@
 //! What becomes of an item that a unit has changed, if others may have changed it since.
 
-use crate::fs::{DIRECTORY, TYPE};
 use crate::overlay::Change;
+use crate::types::{DIRECTORY, TYPE};
 use tonearm_format::{Inode, Key, item};
 
 /// The item that a unit leaves where `there` is committed by now; the outer `None` is a conflict.
@@ -34,18 +34,19 @@ fn inodes(base: &Inode, now: &Inode, there: &Inode) -> Option<Inode> {
     if moved(now, there) || moved(there, now) {
         return None;
     }
-    let (nlink, size, mtime) = match is_directory {
+    let (nlink, size, mtime) = if is_directory {
         // Others may enter and remove other names of the directory.
-        true => (
+        (
             added(base.nlink.into(), now.nlink.into(), there.nlink.into())?,
             added(base.size, now.size, there.size)?,
             now.mtime.max(there.mtime),
-        ),
-        false => (
+        )
+    } else {
+        (
             one_of(base.nlink, now.nlink, there.nlink)?.into(),
             longer(base.size, now.size, there.size)?,
             one_of(base.mtime, now.mtime, there.mtime).unwrap_or(now.mtime.max(there.mtime)),
-        ),
+        )
     };
     Some(Inode {
         mode: one_of(base.mode, now.mode, there.mode)?,
@@ -75,9 +76,10 @@ fn one_of<T: PartialEq + Copy>(base: T, now: T, there: T) -> Option<T> {
 
 /// The size that two writers leave; `None` when one of them has cut the file off and the other one has changed its size.
 fn longer(base: u64, now: u64, there: u64) -> Option<u64> {
-    match now >= base && there >= base {
-        true => Some(now.max(there)),
-        false => one_of(base, now, there),
+    if now >= base && there >= base {
+        Some(now.max(there))
+    } else {
+        one_of(base, now, there)
     }
 }
 

@@ -1,39 +1,14 @@
 //! The tree's items as one operation sees them. Everything here is without an await: the operation runs over pages in memory,
 //! and again when one was missing ([`tonearm_disk::TreeEdit`]).
 
-use crate::error::FsError;
+use crate::error::{FsError, damaged};
 use crate::overlay::{Changed, Edit, Items, Overlay};
-use crate::tree::{Check, Key, Pages, TreeError, Wait};
+use crate::refusal::Stop;
+use crate::tree::{Check, Key, Pages, Wait};
+use crate::types::Number;
 use std::ops::RangeInclusive;
 use tonearm_disk::{TreePages, TreeStop};
 use tonearm_format::{DirEntry, FileExtent, FormatError, Inode, Xattr, decode_orphan, item};
-
-/// Why an operation has stopped.
-pub(crate) enum Stop {
-    /// It waits for a page, or for space for pages.
-    Tree(TreeStop),
-    /// What was looked up before is no longer so: the operation begins again.
-    Again,
-    /// It is not possible.
-    Error(FsError),
-}
-
-impl From<FsError> for Stop {
-    fn from(error: FsError) -> Self {
-        Self::Error(error)
-    }
-}
-
-impl From<TreeError> for Stop {
-    fn from(error: TreeError) -> Self {
-        match error {
-            TreeError::Wait(Wait::Missing(page)) => Self::Tree(TreeStop::Missing(page)),
-            TreeError::Wait(Wait::Full) => Self::Tree(TreeStop::Full),
-            TreeError::Damaged(text) => Self::Error(FsError::Damaged(text)),
-            TreeError::TooLarge => Self::Error(FsError::Invalid("an item is too large")),
-        }
-    }
-}
 
 impl Pages for TreePages<'_> {
     fn page(&mut self, page: u64) -> Result<&[u8], Wait> {
@@ -58,21 +33,6 @@ fn wait(stop: TreeStop) -> Wait {
         TreeStop::Missing(page) => Wait::Missing(page),
         TreeStop::Full | TreeStop::Refused => Wait::Full,
     }
-}
-
-/// The owner's numbers in the tree's header.
-#[derive(Clone, Copy)]
-pub(crate) enum Number {
-    /// The inode that is made next. Numbers are never used again.
-    NextIno = 0,
-    /// Inodes.
-    Inodes = 1,
-    /// Blocks of data.
-    Blocks = 2,
-    /// The key of the hash of names.
-    HashKey = 3,
-    /// Its second half.
-    HashKey1 = 4,
 }
 
 /// Items with their types.
@@ -463,10 +423,6 @@ pub(crate) fn orphan_key(ino: u64) -> Key {
         kind: item::ORPHAN,
         at: ino,
     }
-}
-
-pub(crate) fn damaged(what: &str) -> FsError {
-    FsError::Damaged(what.to_string())
 }
 
 /// The extent of an item. `area_end` is behind the last block that there is.

@@ -1,11 +1,13 @@
 //! Names: directories and what is in them.
 
-use crate::error::FsError;
-use crate::fs::{Attr, DIRECTORY, Fs, SET_GID, STICKY, SYMLINK, TYPE};
-use crate::meta::{Meta, Number, Stop, damage_of, damaged, entry_key, inode_key, orphan_key};
+use crate::error::{FsError, damaged};
+use crate::fs::Fs;
+use crate::meta::{Meta, damage_of, entry_key, inode_key, orphan_key};
 use crate::orphans::Freed;
+use crate::refusal::Stop;
 use crate::step::{Attempts, Step};
 use crate::tree::Key;
+use crate::types::{Attr, DIRECTORY, Number, SET_GID, STICKY, SYMLINK, TYPE};
 use tonearm_format::{
     DirEntry, ENTRY_NAME_MAX, INO_MAX, Inode, LINKS_MAX, TARGET_CHUNK, TARGET_MAX, Time, item,
 };
@@ -67,9 +69,10 @@ impl Meta<'_, '_> {
     /// A directory's inode.
     fn directory(&mut self, ino: u64) -> Result<Inode, Stop> {
         let inode = self.inode(ino)?;
-        match is_directory(&inode) {
-            true => Ok(inode),
-            false => Err(FsError::NotDirectory.into()),
+        if is_directory(&inode) {
+            Ok(inode)
+        } else {
+            Err(FsError::NotDirectory.into())
         }
     }
 
@@ -171,9 +174,10 @@ impl Meta<'_, '_> {
     /// The file `ino` has lost a name. Without another one, it becomes an orphan.
     fn drop_name(&mut self, ino: u64, now: Time) -> Result<Dropped, Stop> {
         let mut inode = self.inode(ino)?;
-        inode.nlink = match is_directory(&inode) {
-            true => 0,
-            false => inode.nlink.saturating_sub(1),
+        inode.nlink = if is_directory(&inode) {
+            0
+        } else {
+            inode.nlink.saturating_sub(1)
         };
         inode.ctime = now;
         self.put_inode(ino, &inode)?;
@@ -229,9 +233,10 @@ fn is_directory(inode: &Inode) -> bool {
 /// Checks that `user` may take a name of `inode` away from the directory `parent`.
 fn check_owner(user: Option<u32>, parent: &Inode, inode: &Inode) -> Result<(), FsError> {
     let is_owner = |uid| uid == parent.uid || uid == inode.uid;
-    match parent.mode & STICKY == 0 || user.is_none_or(is_owner) {
-        true => Ok(()),
-        false => Err(FsError::NotOwner),
+    if parent.mode & STICKY == 0 || user.is_none_or(is_owner) {
+        Ok(())
+    } else {
+        Err(FsError::NotOwner)
     }
 }
 
@@ -246,9 +251,10 @@ fn check_name(name: &[u8]) -> Result<(), FsError> {
     if matches!(name, b"." | b"..") {
         return Err(FsError::Exists);
     }
-    match name.contains(&b'/') || name.contains(&0) {
-        true => Err(FsError::Invalid("a name has no slash and no zero byte")),
-        false => Ok(()),
+    if name.contains(&b'/') || name.contains(&0) {
+        Err(FsError::Invalid("a name has no slash and no zero byte"))
+    } else {
+        Ok(())
     }
 }
 
@@ -467,7 +473,7 @@ impl Fs {
                 self.dropped(dropped);
                 return Ok(());
             }
-            attempts.again(self)?;
+            attempts.again(self.disk())?;
         }
     }
 
@@ -526,7 +532,7 @@ impl Fs {
                 }
                 return Ok(());
             }
-            attempts.again(self)?;
+            attempts.again(self.disk())?;
         }
     }
 
@@ -564,12 +570,11 @@ impl Fs {
                 let kind = item::TARGET;
                 target.extend(meta.get(Key { ino, kind, at })?.unwrap_or_default());
             }
-            match target.len() as u64 == inode.size {
-                true => Ok(target),
-                false => {
-                    let text = format!("the target of inode {ino} is not as long as it says");
-                    Err(FsError::Damaged(text).into())
-                }
+            if target.len() as u64 == inode.size {
+                Ok(target)
+            } else {
+                let text = format!("the target of inode {ino} is not as long as it says");
+                Err(FsError::Damaged(text).into())
             }
         })
         .await

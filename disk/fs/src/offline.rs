@@ -4,9 +4,9 @@
 //! Memory: [`CACHED`] pages; the names that [`OfflineTree::files`] keeps, [`NAMES_MAX`] of at most 256 bytes each; and for each
 //! directory on the way to the present file its last name.
 
-use crate::fs::{Attr, DIRECTORY, REGULAR, SYMLINK, TYPE};
-use crate::meta::{Number, entry_key, extent_key, inode_key, places};
+use crate::meta::{entry_key, extent_key, inode_key, places};
 use crate::tree::{Key, Pages, Tree, TreeError, TreeHeader, Wait};
+use crate::types::{Attr, DIRECTORY, Number, REGULAR, SYMLINK, TYPE};
 use std::collections::{BinaryHeap, VecDeque};
 use std::io;
 use tonearm_format::{DirEntry, FileExtent, FormatError, Inode, ROOT_INO, TARGET_MAX, item};

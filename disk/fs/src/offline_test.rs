@@ -1,7 +1,7 @@
 use super::{NAMES_MAX, OfflineError, OfflineTree, path_text};
-use crate::fs::{DIRECTORY, REGULAR, SYMLINK};
 use crate::meta::{entry_key, extent_key, hash, inode_key};
 use crate::tree::{Key, OWNER_WORDS, Pages, Tree, Wait, format};
+use crate::types::{DIRECTORY, REGULAR, SYMLINK};
 use std::collections::BTreeMap;
 use std::io;
 use tonearm_format::{DirEntry, FileExtent, Inode, ROOT_INO, item};

@@ -1,9 +1,11 @@
 //! Files without a name: their deletion, in one unit or in several.
 
-use crate::error::FsError;
-use crate::fs::{DIRECTORY, Fs, TYPE, Way};
-use crate::meta::{Meta, Number, Stop, damaged, orphan_key, twice};
+use crate::error::{FsError, LeftOrphan, damaged};
+use crate::fs::Fs;
+use crate::meta::{Meta, orphan_key, twice};
+use crate::refusal::Stop;
 use crate::step::{Attempts, Step};
+use crate::types::{DIRECTORY, Deletion, Number, TYPE, Way};
 use crate::unit::UNIT_FREES_MAX;
 use std::ops::{Range, RangeInclusive};
 use tonearm_base::Nanos;
@@ -21,16 +23,6 @@ const OP_BYTES: u64 = 256;
 const MEMORY_SHARE: u64 = 4;
 /// How long an opening waits for the deletion of a file while there is no space below the store.
 const FULL_PATIENCE: Nanos = Nanos::from_millis(500);
-
-/// How the blocks of a deleted file are freed (ARU 5.3, Figure 5). Both ways free all of them in the unit of the deletion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Deletion {
-    /// With the list of the file, by one operation.
-    #[default]
-    List,
-    /// One by one, in the order of the file. Then the empty list is deleted.
-    Blocks,
-}
 
 impl Fs {
     /// Most blocks that one unit takes or frees.
@@ -134,15 +126,6 @@ impl Meta<'_, '_> {
     }
 }
 
-/// A file without a name that an opening could not delete. The next one tries again.
-#[derive(Clone, Debug)]
-pub struct LeftOrphan {
-    /// Its number; `None` when those that there are could not be found.
-    pub ino: Option<u64>,
-    /// Why.
-    pub why: FsError,
-}
-
 impl Fs {
     /// Deletes what the last opening left. Returns what could not be deleted. The other files can be used.
     pub(crate) async fn free_orphans(&self) -> Vec<LeftOrphan> {
@@ -234,12 +217,10 @@ impl Fs {
             if inode.blocks > most || !has_few_parts {
                 let used = self.take(ino);
                 let alone = used.alone().await;
-                match has_few_parts {
-                    true if self.cut_blocks(ino, 0, most).await? => {
-                        return Err(damaged("a file has fewer blocks than it counts"));
-                    }
-                    true => {}
-                    false => self.remove_parts(ino).await?,
+                if !has_few_parts {
+                    self.remove_parts(ino).await?;
+                } else if self.cut_blocks(ino, 0, most).await? {
+                    return Err(damaged("a file has fewer blocks than it counts"));
                 }
                 drop((alone, used));
                 continue;
@@ -262,16 +243,17 @@ impl Fs {
                     let now = meta.inode(ino)?;
                     let is_same =
                         (now.nlink, now.list, now.blocks) == (0, inode.list, inode.blocks);
-                    match is_same && !fs.is_in_use(ino) {
-                        true => meta.free(ino, now.blocks),
-                        false => Err(Stop::Again),
+                    if is_same && !fs.is_in_use(ino) {
+                        meta.free(ino, now.blocks)
+                    } else {
+                        Err(Stop::Again)
                     }
                 })
                 .await?;
             if freed.is_some() {
                 return Ok(());
             }
-            attempts.again(self)?;
+            attempts.again(self.disk())?;
         }
     }
 

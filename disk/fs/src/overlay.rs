@@ -4,8 +4,10 @@
 //! 1. An item's change remembers the item as it was committed when the unit first changed it.
 //! 2. An operation changes an [`Edit`] of its own. So an operation that fails or runs again has changed nothing.
 
-use crate::meta::{Number, Stop, damaged};
+use crate::error::damaged;
+use crate::refusal::Stop;
 use crate::tree::{Key, OWNER_WORDS, Tree};
+use crate::types::Number;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use tonearm_disk::TreePages;

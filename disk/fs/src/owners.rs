@@ -2,9 +2,9 @@
 
 use crate::check::{after, next_items};
 use crate::error::FsError;
-use crate::fs::{DIRECTORY, TYPE};
 use crate::meta::{Naming, entry_key, first_key};
 use crate::tree::Key;
+use crate::types::{DIRECTORY, TYPE};
 use std::collections::{BTreeMap, BTreeSet};
 use tonearm_disk::{BlockId, Disk};
 use tonearm_format::{DirEntry, FileExtent, FormatError, ROOT_INO, item};

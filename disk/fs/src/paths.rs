@@ -1,7 +1,8 @@
 //! Paths within the file system, as sessions name files: `app.db` and `/app.db` are one file of the root directory.
 
 use crate::error::FsError;
-use crate::fs::{Attr, Fs, SYMLINK, TYPE};
+use crate::fs::Fs;
+use crate::types::{Attr, SYMLINK, TYPE};
 use tonearm_format::ROOT_INO;
 
 /// Longest path in bytes, as kernels have it.

@@ -1,8 +1,6 @@
 //! The recovery unit of one operation, and the attempts of one that begins again.
 
-use crate::error::FsError;
-use crate::fs::Fs;
-use crate::meta::damaged;
+use crate::error::{FsError, damaged};
 use crate::unit::UnitState;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
@@ -97,8 +95,8 @@ impl Attempts {
     ///
     /// # Errors
     /// When nobody has committed for some attempts: the tree contradicts itself, as with two items of one key.
-    pub fn again(&mut self, fs: &Fs) -> Result<(), FsError> {
-        let now = fs.disk().engine().marks().appended;
+    pub fn again(&mut self, disk: &Disk) -> Result<(), FsError> {
+        let now = disk.engine().marks().appended;
         if self.last != now {
             *self = Self {
                 last: now,
@@ -106,9 +104,10 @@ impl Attempts {
             };
         }
         self.count += 1;
-        match self.count < ATTEMPTS {
-            true => Ok(()),
-            false => Err(damaged("an item is another one each time it is looked up")),
+        if self.count < ATTEMPTS {
+            Ok(())
+        } else {
+            Err(damaged("an item is another one each time it is looked up"))
         }
     }
 }

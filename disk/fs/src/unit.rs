@@ -19,12 +19,14 @@
 //! 4. Open units hold at most a part of the memory for units, so that other operations have the rest.
 
 use crate::error::FsError;
-use crate::fs::{Fs, Use, Way};
+use crate::fs::{Fs, Use};
 use crate::merge::merge;
-use crate::meta::{Meta, Number, Stop, entry_key, inode_key, places};
+use crate::meta::{Meta, entry_key, inode_key, places};
 use crate::overlay::Overlay;
+use crate::refusal::Stop;
 use crate::step::Step;
 use crate::tree::Key;
+use crate::types::{Number, Way};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
@@ -102,9 +104,12 @@ impl Units {
     /// Checks that one more can be begun, for `user` if there are bounds of one.
     fn check(&mut self, way: Way, user: Option<u32>) -> Result<(), FsError> {
         self.open.retain(|unit| unit.strong_count() > 0);
-        let check = |most, count| match count < most {
-            true => Ok(()),
-            false => Err(FsError::TooManyUnits(most)),
+        let check = |most, count| {
+            if count < most {
+                Ok(())
+            } else {
+                Err(FsError::TooManyUnits(most))
+            }
         };
         let of_way = || self.open().filter(|unit| unit.way == way);
         match user {
@@ -179,9 +184,10 @@ impl UnitState {
     /// Checks that the unit takes operations.
     pub fn check(&self) -> Result<(), FsError> {
         self.check_failed()?;
-        match self.is_ending.get() {
-            true => Err(FsError::UnitEnded(ENDED)),
-            false => Ok(()),
+        if self.is_ending.get() {
+            Err(FsError::UnitEnded(ENDED))
+        } else {
+            Ok(())
         }
     }
 
@@ -533,9 +539,10 @@ impl Unit {
             // Units of sessions do not notice what the mount writes meanwhile.
             fs.check_not_busy(ino)?;
             let used = fs.take(ino);
-            permits.push(match is_changed {
-                true => used.alone().await,
-                false => used.shared().await,
+            permits.push(if is_changed {
+                used.alone().await
+            } else {
+                used.shared().await
             });
             written.extend(is_changed.then_some(used));
         }

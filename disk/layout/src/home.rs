@@ -20,7 +20,7 @@ use tonearm_rt::Boxed;
 /// 2. When [`Home::write_back`] has returned `Ok`, everything that it was given is durable, and reads return it.
 /// 3. A power cut at any moment leaves a home that can be opened. Every block and range that was not given to an
 ///    interrupted `write_back` reads as before. Reads of the others may return anything, errors included.
-/// 4. Calls of `write_back` and those that check, repair or repair may overlap; the layout orders them.
+/// 4. Calls of `write_back` and those that check, scrub or repair may overlap; the layout orders them.
 /// 5. Memory is bounded by the cache that the opening allows, and a few bytes for each unit of space.
 /// 6. The order of I/O depends on the calls alone: the layout uses no clock but the executor's, no random source, and
 ///    no map with a random order.
@@ -42,7 +42,7 @@ use tonearm_rt::Boxed;
 /// exist yet:
 ///
 /// - **Segments as objects in a bucket.** A segment is one object that is put once and deleted once, so `write_back`
-///   ends with a put instead of a write and a flush, and `interrupted` is empty. Rounds are as large as an object,
+///   ends with a put instead of a write and a flush, and there is no [`ParityHome`]. Rounds are as large as an object,
 ///   oldest blocks first. The layout retries after transient network errors; [`HomeError::NoSpace`] tells the engine to
 ///   repeat the round later, and the store stays in use meanwhile.
 pub trait Home {
@@ -67,8 +67,10 @@ pub trait Home {
     /// Counters since the opening, and gauges.
     fn stats(&self) -> HomeStats;
 
-    /// The data members, in their order.
-    fn members(&self) -> Vec<Rc<dyn Device>>;
+    /// What the home does for the arrays that its members are; `None` where a member cannot be one.
+    fn parity(&self) -> Option<&dyn ParityHome> {
+        None
+    }
 
     /// Reads and verifies `count` blocks from `first` on. The pieces are in order; a piece of data is one device read
     /// of at most 1 MiB.
@@ -105,36 +107,11 @@ pub trait Home {
         blocks: Vec<HomeBlock>,
     ) -> Boxed<'_, Result<(), HomeError>>;
 
-    /// Bytes of each data member, in their order, that an interrupted write-back of `zeroes` and `blocks` may have
-    /// changed. After a crash an array corrects its parity there.
-    ///
-    /// # Panics
-    /// When a range or block goes beyond the store's end.
-    fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<DirtyRanges>;
-
     /// Checks `group` on the medium, past the cache. Write-back waits meanwhile.
     ///
     /// # Errors
     /// When the group's table or map page cannot be read at all; unreadable blocks are in the report.
     fn check_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>>;
-
-    /// As [`Home::check_group`]. What is damaged is computed by the array of its member, if there is one, and written where
-    /// it is right by its checksum. The report is that after the repair.
-    ///
-    /// # Errors
-    /// As for [`Home::check_group`].
-    fn scrub_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>>;
-
-    /// Repairs the content of `stripes`, bytes of data member `member`, as [`Home::scrub_group`] does. Where nothing is damaged
-    /// then, the parity of the stripes is made right. Write-back waits meanwhile.
-    ///
-    /// # Errors
-    /// When a table or map page cannot be read at all, or the array is lost.
-    fn scrub_stripes(
-        &self,
-        member: usize,
-        stripes: Range<u64>,
-    ) -> Boxed<'_, Result<RepairOutcome, HomeError>>;
 
     /// Compares the layout's map with the data from which it can be rebuilt, and returns the contradictions; none if
     /// the layout has no map. `progress` gets the number of parts done, and of all.
@@ -162,6 +139,38 @@ pub trait Home {
     /// # Errors
     /// When a device fails, or there is no space for what the end writes.
     fn close(&self) -> Boxed<'_, Result<(), HomeError>>;
+}
+
+/// The part of a home whose members may be arrays: where a crash may have interrupted parity, and what is right where an array
+/// has to repair.
+pub trait ParityHome {
+    /// The data members, in their order.
+    fn members(&self) -> Vec<Rc<dyn Device>>;
+
+    /// Bytes of each data member, in their order, that an interrupted write-back of `zeroes` and `blocks` may have
+    /// changed. After a crash an array corrects its parity there.
+    ///
+    /// # Panics
+    /// When a range or block goes beyond the store's end.
+    fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<DirtyRanges>;
+
+    /// As [`Home::check_group`]. What is damaged is computed by the array of its member, if there is one, and written where
+    /// it is right by its checksum. The report is that after the repair.
+    ///
+    /// # Errors
+    /// As for [`Home::check_group`].
+    fn scrub_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>>;
+
+    /// Repairs the content of `stripes`, bytes of data member `member`, as [`ParityHome::scrub_group`] does. Where nothing is damaged
+    /// then, the parity of the stripes is made right. Write-back waits meanwhile.
+    ///
+    /// # Errors
+    /// When a table or map page cannot be read at all, or the array is lost.
+    fn scrub_stripes(
+        &self,
+        member: usize,
+        stripes: Range<u64>,
+    ) -> Boxed<'_, Result<RepairOutcome, HomeError>>;
 }
 
 /// The properties that do not change while a home is open.
@@ -278,7 +287,7 @@ pub struct HomeBlock {
     pub crc: u32,
 }
 
-/// Counters since the start.
+/// Counters since the start, and gauges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HomeStats {
     /// Device reads, those of tables included.
@@ -295,18 +304,34 @@ pub struct HomeStats {
     pub flushes: u64,
     /// Tables or map pages read from the devices.
     pub table_loads: u64,
-    /// Tables found in the cache.
-    pub table_hits: u64,
     /// Tables or map pages written.
     pub table_writes: u64,
-    /// Tables with one damaged slot, read from the other.
-    pub table_fallbacks: u64,
-    /// Tables without a valid slot that a write-back began again.
+    /// Tables or map pages without a valid copy that a write-back began again.
     pub tables_lost: u64,
     /// Blocks that failed their checksum.
     pub checksum_errors: u64,
-    /// Segments of the store; 0 in the overwrite layout, like all fields below.
-    pub segments: u64,
+    /// Bytes of the tables or map pages in the cache now.
+    pub map_cache_bytes: usize,
+    /// Those of the layout that has one place for each block.
+    pub overwrite: OverwriteStats,
+    /// Those of the layout with segments.
+    pub segments: SegmentStats,
+}
+
+/// Numbers of the overwrite layout; 0 in others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct OverwriteStats {
+    /// Tables found in the cache.
+    pub table_hits: u64,
+    /// Tables with one damaged slot, read from the other.
+    pub table_fallbacks: u64,
+}
+
+/// Numbers of the layout with segments; 0 in others.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SegmentStats {
+    /// Segments of the store.
+    pub count: u64,
     /// Those of them that are free.
     pub free_segments: u64,
     /// Blocks that a segment holds beside its summaries.
@@ -340,14 +365,19 @@ pub struct HomeStats {
     pub checkpoint_bytes: u64,
     /// Partial segments that the opening found behind the checkpoint.
     pub recovered_partials: u64,
-    /// Bytes of the tables or map pages in the cache now.
-    pub map_cache_bytes: usize,
-    /// Hot blocks, in thousandths of the live ones, by the last decision; 0 before the first, like all fields below.
-    pub hot_share_permille: u64,
+    /// What the last decision which blocks are hot was.
+    pub hot: HotStats,
+}
+
+/// The last decision which blocks are hot; 0 before the first one, and in placements that make none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HotStats {
+    /// Hot blocks, in thousandths of the live ones.
+    pub share_permille: u64,
     /// Writes of hot blocks, in thousandths of all.
-    pub hot_writes_permille: u64,
+    pub writes_permille: u64,
     /// Writes, those of earlier intervals halved in each, from which on a block is hot.
-    pub hot_threshold: u64,
+    pub threshold: u64,
     /// Measured segment I/O efficiency when all blocks are overwritten, in thousandths (HyLog, equation 1).
     pub efficiency_milli: u64,
     /// Expected cost of a write, in thousandths of an appended one without cleaning (HyLog, equation 8).

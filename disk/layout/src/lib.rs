@@ -14,7 +14,10 @@ mod segments;
 pub mod separation;
 
 pub use error::{HomeError, PlanError};
-pub use home::{Home, HomeBlock, HomeShape, HomeStats, Piece, RoundOrder, ZeroRange};
+pub use home::{
+    Home, HomeBlock, HomeShape, HomeStats, HotStats, OverwriteStats, ParityHome, Piece, RoundOrder,
+    SegmentStats, ZeroRange,
+};
 pub use overwrite::{LOST, Overwrite, OverwriteMember};
 pub use report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};
 pub use segments::{

@@ -6,23 +6,16 @@
 mod thread;
 
 use crate::error::StoreError;
-use crate::leader::Leader;
-use crate::store::{Store, Uring};
-use std::sync::Arc;
+use crate::store::Store;
 use std::sync::mpsc::channel;
-use std::time::{Duration, Instant};
-pub use thread::{ArchiveEnd, ArchiveThread, Call, Caller};
+pub use thread::{ARCHIVE_GRACE, ArchiveEnd, ArchiveThread, Call, Caller, archive_unfinished};
 use tonearm_archive::{ArchiverOptions, Bucket, EngineSource, MarkRequest};
 use tonearm_base::{Lsn, Nanos};
 use tonearm_engine::{ArchiveInfo, ArchiveState, Engine};
 use tonearm_rt::Rt;
 
-/// How long an archiver may take at its end.
-pub const ARCHIVE_GRACE: Nanos = Nanos::from_secs(30);
 /// How long [`Store::start_archive`] waits until the archive is taken over.
 const TAKE_OVER: Nanos = Nanos::from_secs(10);
-/// How often the end of an archiver is looked for.
-const LOOK: Duration = Duration::from_millis(5);
 
 /// Begins an archive at `url`, on the engine's thread. Returns what its archiver reads.
 ///
@@ -31,13 +24,6 @@ const LOOK: Duration = Duration::from_millis(5);
 pub fn begin_archive(engine: &Engine, rt: &Rt, url: &str) -> Result<EngineSource, StoreError> {
     engine.begin_archive(url)?;
     Ok(EngineSource::new(engine, rt, thread::unix_ms))
-}
-
-/// The error for an archiver that does not end within [`ARCHIVE_GRACE`].
-pub fn archive_unfinished() -> StoreError {
-    StoreError::Archive(
-        "the archive has not got everything within 30 s; what is missing is in the log, and the next opening archives it".into(),
-    )
 }
 
 impl Store {
@@ -156,40 +142,10 @@ impl Store {
         self.check()?;
         let mut running = self.archive_thread();
         let thread = running.as_ref().ok_or(StoreError::NotArchived)?;
-        if !has_ended_in_time(thread) {
+        if !thread.has_ended_in_time() {
             return Err(archive_unfinished());
         }
         let ended = running.take().map_or(Ok(()), ArchiveThread::join);
         ended.map_err(StoreError::Archive)
     }
-}
-
-/// Lets the archiver of a store that is about to be closed get everything, and waits for its end.
-///
-/// # Errors
-/// When not everything was archived.
-pub(crate) fn end_archive(
-    leader: &Arc<Leader<Uring>>,
-    thread: ArchiveThread,
-) -> Result<(), StoreError> {
-    // After a failure of the log the archiver gets what was durable before.
-    let flushed = leader.run(|context| async move { context.disk.flush().await });
-    if !has_ended_in_time(&thread) {
-        return Err(archive_unfinished());
-    }
-    thread.join().map_err(StoreError::Archive)?;
-    Ok(flushed??)
-}
-
-/// Lets the archiver end. False when it has not ended within [`ARCHIVE_GRACE`].
-fn has_ended_in_time(thread: &ArchiveThread) -> bool {
-    let until = Instant::now() + Duration::from_nanos(ARCHIVE_GRACE.0);
-    thread.end();
-    while !thread.has_ended() {
-        if Instant::now() >= until {
-            return false;
-        }
-        std::thread::sleep(LOOK);
-    }
-    true
 }

@@ -1,6 +1,6 @@
 //! Why a store cannot be opened or used.
 
-use crate::files::FilesError;
+use crate::files::{FilesError, FilesErrorKind};
 use std::path::PathBuf;
 use tonearm_disk::DiskError;
 use tonearm_engine::EngineError;
@@ -130,5 +130,22 @@ impl From<FsError> for StoreError {
 impl From<FilesError> for StoreError {
     fn from(error: FilesError) -> Self {
         Self::Files(error)
+    }
+}
+
+impl From<StoreError> for FilesError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::Disk(error) => error.into(),
+            StoreError::Files(error) => error,
+            StoreError::Engine(error) => DiskError::from(error).into(),
+            StoreError::Member(MemberError::InUse { .. }) => {
+                Self::new(FilesErrorKind::Busy, error.to_string())
+            }
+            StoreError::Member(MemberError::NotFound { .. }) => {
+                Self::new(FilesErrorKind::NotFound, error.to_string())
+            }
+            _ => Self::new(FilesErrorKind::Failed, error.to_string()),
+        }
     }
 }

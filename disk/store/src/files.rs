@@ -19,110 +19,20 @@ pub mod remote;
 mod seen;
 mod session;
 mod system;
+mod types;
 
 pub use error::{FilesError, FilesErrorKind};
 pub(crate) use held::{Due, HeldWrite};
 pub use local::LocalFiles;
-pub use open_files::{files_socket, open_files};
+pub use open_files::{files_socket, open_files, store_of};
 pub use session::Sessions;
 pub(crate) use session::{FILE_MODE, make, named};
 pub use system::FileSystem;
+pub use types::{AruId, FileId, FileInfo, Level, Listing, NewAttr, Open};
 
-use crate::store::Store;
-use serde::{Deserialize, Serialize};
 use tonearm_base::Lsn;
 use tonearm_disk::Marks;
 use tonearm_engine::ArchiveInfo;
-
-/// An open file of a session.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct FileId(pub u64);
-
-/// An open atomic recovery unit of a session.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-pub struct AruId(pub u64);
-
-/// SQLite's five lock levels, the weakest first.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
-)]
-pub enum Level {
-    /// No lock.
-    #[default]
-    None,
-    /// May read; others may read too.
-    Shared,
-    /// Is going to write; others may still begin to read.
-    Reserved,
-    /// Waits until the last readers have finished; no new readers may begin. Callers do not ask for it: `Files::lock`
-    /// to `Exclusive` takes it first, and keeps it when readers are still there.
-    Pending,
-    /// Writes, alone.
-    Exclusive,
-}
-
-/// How a file is opened.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Open {
-    /// Make it, empty, when there is none.
-    pub create: bool,
-    /// With `create`: fail when there is one.
-    pub exclusive: bool,
-}
-
-/// Attributes of a file or directory.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct FileInfo {
-    /// Its name in its directory. Bytes that are not text are replaced.
-    pub name: String,
-    /// Its size in bytes; for a directory, the number of its names.
-    pub size_bytes: u64,
-    /// When it was made, in seconds since 1970.
-    pub created_unix_s: u64,
-    /// When its content was changed last, in seconds since 1970.
-    pub modified_unix_s: u64,
-    /// Type and permissions, as `st_mode`.
-    pub mode: u32,
-    /// Owner.
-    pub uid: u32,
-    /// Group.
-    pub gid: u32,
-}
-
-impl FileInfo {
-    /// It is a directory.
-    pub fn is_dir(&self) -> bool {
-        self.mode >> 12 == 0o04
-    }
-
-    /// It is a regular file.
-    pub fn is_file(&self) -> bool {
-        self.mode >> 12 == 0o10
-    }
-
-    /// It is a symbolic link.
-    pub fn is_link(&self) -> bool {
-        self.mode >> 12 == 0o12
-    }
-}
-
-/// New attributes of a file or directory; what is `None` stays.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct NewAttr {
-    /// Permissions: the lowest 12 bits of `st_mode`. Others are ignored.
-    pub mode: Option<u32>,
-    /// Last change of the content, in seconds since 1970.
-    pub modified_unix_s: Option<u64>,
-}
-
-/// A part of a listing.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Listing {
-    /// Files and directories, in no order that means anything.
-    pub files: Vec<FileInfo>,
-    /// Where the next part begins; `None` behind the last one.
-    pub after: Option<u64>,
-}
 
 /// A session with the files of a store. Its methods may be called by any thread; those that name the same
 /// unit are called one at a time. Dropping it ends the session.
@@ -135,11 +45,6 @@ pub trait Files: Send + Sync {
     /// other open files have it. So the memory of this process may hold what the sessions share, whatever names lead to
     /// the files. `None` where other processes may have sessions.
     fn in_process(&self) -> Option<usize>;
-
-    /// The store, if this process has it open itself.
-    fn store(&self) -> Option<&Store> {
-        None
-    }
 
     /// The session has lost its server: no call succeeds any more, and nothing is open or locked.
     fn is_over(&self) -> bool {

@@ -25,20 +25,23 @@ pub use archive::{
     ARCHIVE_GRACE, ArchiveEnd, ArchiveThread, Call, Caller, archive_unfinished, begin_archive,
 };
 pub use aru::Aru;
-pub use create::{CreateOptions, create, create_behind, new_uuid, now_unix_s};
+pub use create::{
+    Create, CreateOptions, CreateStep, CreatedFiles, PlannedMember, create, new_uuid, now_unix_s,
+};
 pub use error::StoreError;
 pub use executor::Executor;
-pub use files::{FileSystem, Sessions, files_socket, open_files, remote};
+pub use files::{FileSystem, Sessions, files_socket, open_files, remote, store_of};
 pub use loads::{Loads, MemberLoad};
 pub use members::{Access, Members, Opened, device_of, holder, open_disk, open_members};
 pub use monitor::{ExecutorGuard, Monitor, RemoteWaker};
 pub use per_process::PerProcess;
-pub use place::{beside, folder_of, resolved, socket_of, store_folder};
+pub use place::{beside, folder_of, recorded_path, resolved, socket_of, store_folder};
 pub use store::{Context, Store, StoreOptions};
 pub use tonearm_archive::{ArchiverOptions, Bucket};
 pub use tonearm_base::{Lsn, Nanos};
 pub use tonearm_disk::{BlockId, EventClass, ListId, Marks, StoreEvent};
-pub use tonearm_engine::{ArchiveInfo, ArchiveState};
+pub use tonearm_engine::{ArchiveInfo, ArchiveState, HeadParams, HomeParams, LogDrive, Placement};
+pub use tonearm_format::ArrayLevel;
 pub use tonearm_uring::forks;
 
 /// The examples of `docs/library.md` are tests.

@@ -1,24 +1,21 @@
 //! Opening the members of a store: the primary one by its path, the others where its superblock says
 //! they are, or where the caller says they are now.
 
+mod array;
 mod identity;
 
 use crate::error::StoreError;
 use crate::executor::Executor;
 use crate::loads::Load;
 use crate::place::store_folder;
-use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::{Device, DeviceIo, RawDevice};
+use tonearm_device::{Device, DeviceIo, RawDevice, stack};
 use tonearm_disk::{Disk, MemberDevice, OpenOptions, Progress};
-use tonearm_engine::{
-    ArrayAccess, Candidate, EngineError, MemberSuperblock, StoreArray, load_descriptor,
-    load_superblock, open_array,
-};
-use tonearm_format::{ArrayDescriptor, Uuid};
-use tonearm_rt::{Data, DeviceId, IoError, Op, Rt};
+use tonearm_engine::{EngineError, MemberSuperblock, StoreArray, load_descriptor, load_superblock};
+use tonearm_format::{MemberEntry, Uuid};
+use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_uring::{Lock, MemberError, MemberOptions, open_member};
 
 /// Where the members of a store are.
@@ -85,11 +82,9 @@ pub fn open_members(
         return opener.open_array(path, primary, superblock, places);
     }
     let store = superblock.superblock.store;
-    let count = superblock.superblock.members.len();
-    let mut slots: Vec<Option<(MemberDevice, MemberSuperblock)>> =
-        (0..count).map(|_| None).collect();
-    let index = usize::from(superblock.superblock.member_index);
     let entries = superblock.superblock.members.clone();
+    let mut slots: Slots = entries.iter().map(|_| None).collect();
+    let index = usize::from(superblock.superblock.member_index);
     slots[index] = Some((primary, superblock));
     for place in &places.moved {
         let (device, superblock) = opener.open(place)?;
@@ -111,40 +106,7 @@ pub fn open_members(
             index,
         });
     }
-    let named: Vec<bool> = slots.iter().map(Option::is_some).collect();
-    let (folder, mut others) = (store_folder(path), Vec::new());
-    for (index, entry) in entries.iter().enumerate().filter(|(at, _)| !named[*at]) {
-        let found = opener.open(&folder.join(&entry.path));
-        // Two devices may have each other's name now.
-        let own = found
-            .as_ref()
-            .ok()
-            .and_then(|(_, found)| index_in(store, found));
-        match (own.and_then(|own| slots.get_mut(own)), found) {
-            (Some(slot @ None), Ok(found)) => *slot = Some(found),
-            (_, found) => others.push((index, found)),
-        }
-    }
-    for (index, other) in others {
-        let lost = |cause| StoreError::MemberLost {
-            path: path.to_path_buf(),
-            index,
-            cause: Box::new(cause),
-        };
-        if slots[index].is_none() {
-            let found = opener.find_device(|peek, device| {
-                let found = peek.superblock_of(device).ok()?;
-                (index_in(store, &found) == Some(index)).then_some(found)
-            });
-            slots[index] = found.map_err(lost)?;
-        }
-        match (&slots[index], other) {
-            (None, other) => slots[index] = Some(other.map_err(lost)?),
-            // What has the member's name now is another device.
-            (Some(_), Ok((other, _))) => other.device.release(),
-            (Some(_), Err(_)) => {}
-        }
-    }
+    opener.open_named(path, store, &entries, &mut slots)?;
     let (devices, superblocks) = slots.into_iter().flatten().unzip();
     Ok(Opened {
         devices,
@@ -152,6 +114,9 @@ pub fn open_members(
         array: None,
     })
 }
+
+/// The members that are open, each with its superblock, in the store's order.
+type Slots = Vec<Option<(MemberDevice, MemberSuperblock)>>;
 
 /// Opens the store at `path` for use, and recovers it if need be.
 ///
@@ -195,138 +160,49 @@ struct Opener<'a> {
 }
 
 impl Opener<'_> {
-    /// Opens the store whose home blocks are on an array. `primary` has its log.
-    fn open_array(
+    /// Opens the members of `store` that are not open yet: where its `entries` say, or among the block devices.
+    fn open_named(
         &self,
         path: &Path,
-        primary: MemberDevice,
-        superblock: MemberSuperblock,
-        places: &Members,
-    ) -> Result<Opened, StoreError> {
-        let (rt, pool) = (self.executor.rt.clone(), self.executor.pool.clone());
-        let (own, of) = (pool.clone(), primary.clone());
-        let descriptor = self
-            .executor
-            .rt
-            .block_on(async move { load_descriptor(&own, &of).await })?;
-        let members = descriptor
-            .as_ref()
-            .map_or(&[][..], |descriptor| &descriptor.members);
-        let (mut found, mut absent, mut seen) = (Vec::new(), Vec::new(), Vec::new());
-        for place in &places.moved {
-            seen.extend(place.canonicalize().ok());
-            found.push((self.open_member(place)?, None));
-        }
-        let (folder, mut refused) = (store_folder(path), Vec::new());
-        for (index, member) in members.iter().enumerate() {
-            let place = folder.join(&member.path);
-            // A file that --member names may lie where another member was.
-            if place
-                .canonicalize()
-                .is_ok_and(|place| seen.contains(&place))
-            {
-                continue;
-            }
-            match self.open_member(&place) {
-                Ok(device) => found.push((device, Some(index))),
-                Err(StoreError::Member(MemberError::NotFound { .. })) => {
-                    absent.push((index, "it does not exist".into()));
-                }
-                Err(StoreError::Member(MemberError::Io { source, .. })) if is_of_drive(&source) => {
-                    absent.push((index, format!("it cannot be opened: {source}")));
-                }
-                // In use, no permission, or this process lacks something: nothing is wrong with the member.
-                Err(cause) => refused.push((index, cause)),
-            }
-        }
-        if let Some(descriptor) = &descriptor {
-            self.find_renamed(descriptor, &mut found, &mut absent, &mut refused)?;
-        }
-        if let Some((index, cause)) = refused.into_iter().next() {
-            return Err(StoreError::MemberLost {
-                path: path.to_path_buf(),
-                index: index + 1,
-                cause: Box::new(cause),
-            });
-        }
-        let candidates = found.iter().map(|(device, expected)| Candidate {
-            device: device.clone(),
-            expected: *expected,
-        });
-        let candidates = candidates.collect();
-        let access = match (self.access, places.degraded) {
-            (Access::Write, false) => ArrayAccess::Write,
-            (Access::Write, true) => ArrayAccess::WriteDegraded,
-            (Access::Read | Access::Peek, _) => ArrayAccess::Read,
-        };
-        let log = primary.clone();
-        let (array, member, inside) = self.executor.rt.block_on(async move {
-            let array = open_array(&rt, &pool, &log, candidates, absent, access).await?;
-            // A drive that is not used, such as a stale member, is free for other uses, also as a replacement.
-            for (device, _) in found {
-                if !array.uses(&device) {
-                    device.device.release();
-                }
-            }
-            let member = array.member();
-            let inside = load_superblock(&pool, &member).await?;
-            Ok::<_, EngineError>((array, member, inside))
-        })?;
-        Ok(Opened {
-            devices: vec![primary, member],
-            superblocks: vec![superblock, inside],
-            array: Some(array),
-        })
-    }
-
-    /// Looks for members of the array under other names than the recorded ones, if those lead to none. An array that opened
-    /// without such a member would make it stale.
-    fn find_renamed(
-        &self,
-        array: &ArrayDescriptor,
-        found: &mut Vec<(MemberDevice, Option<usize>)>,
-        absent: &mut Vec<(usize, String)>,
-        refused: &mut Vec<(usize, StoreError)>,
+        store: Uuid,
+        entries: &[MemberEntry],
+        slots: &mut Slots,
     ) -> Result<(), StoreError> {
-        let own = |found: &(MemberDevice, _)| self.index_in_array(array, &found.0);
-        let there: Vec<Option<usize>> = found.iter().map(own).collect();
-        for index in (0..array.members.len()).filter(|index| !there.contains(&Some(*index))) {
-            // The array was in use without it: it is stale wherever it is.
-            if array
-                .missing
-                .is_some_and(|missing| usize::from(missing.member) == index && !missing.replaced)
-            {
-                continue;
+        let named: Vec<bool> = slots.iter().map(Option::is_some).collect();
+        let (folder, mut others) = (store_folder(path), Vec::new());
+        for (index, entry) in entries.iter().enumerate().filter(|(at, _)| !named[*at]) {
+            let found = self.open(&folder.join(&entry.path));
+            // Two devices may have each other's name now.
+            let own = found
+                .as_ref()
+                .ok()
+                .and_then(|(_, found)| index_in(store, found));
+            match (own.and_then(|own| slots.get_mut(own)), found) {
+                (Some(slot @ None), Ok(found)) => *slot = Some(found),
+                (_, found) => others.push((index, found)),
             }
-            let is_it = |peek: &Opener<'_>, device: &MemberDevice| {
-                (peek.index_in_array(array, device) == Some(index)).then_some(())
+        }
+        for (index, other) in others {
+            let lost = |cause| StoreError::MemberLost {
+                path: path.to_path_buf(),
+                index,
+                cause: Box::new(cause),
             };
-            if let Some((device, ())) = self.find_device(is_it)? {
-                absent.retain(|(at, _)| *at != index);
-                refused.retain(|(at, _)| *at != index);
-                // What has its name now is no member.
-                let mut named = found.iter().zip(&there);
-                match named.position(|((_, at), own)| own.is_none() && *at == Some(index)) {
-                    Some(other) => {
-                        let other = std::mem::replace(&mut found[other].0, device);
-                        other.device.release();
-                    }
-                    None => found.push((device, Some(index))),
-                }
+            if slots[index].is_none() {
+                let found = self.find_device(|peek, device| {
+                    let found = peek.superblock_of(device).ok()?;
+                    (index_in(store, &found) == Some(index)).then_some(found)
+                });
+                slots[index] = found.map_err(lost)?;
+            }
+            match (&slots[index], other) {
+                (None, other) => slots[index] = Some(other.map_err(lost)?),
+                // What has the member's name now is another device.
+                (Some(_), Ok((other, _))) => other.device.release(),
+                (Some(_), Err(_)) => {}
             }
         }
         Ok(())
-    }
-
-    /// Which member of `array` is on `device`.
-    fn index_in_array(&self, array: &ArrayDescriptor, device: &MemberDevice) -> Option<usize> {
-        let (pool, device) = (self.executor.pool.clone(), device.clone());
-        let loading = async move { load_descriptor(&pool, &device).await };
-        let own = self.executor.rt.block_on(loading).ok()??;
-        let uuid = own.members.get(usize::from(own.own_index?))?.uuid;
-        let is_of_array = (own.store, own.array) == (array.store, array.array);
-        let mut members = array.members.iter();
-        members.position(|member| is_of_array && member.uuid == uuid)
     }
 
     fn open(&self, path: &Path) -> Result<(MemberDevice, MemberSuperblock), StoreError> {
@@ -361,27 +237,6 @@ fn index_in(store: Uuid, found: &MemberSuperblock) -> Option<usize> {
     (superblock.store == store).then_some(usize::from(superblock.member_index))
 }
 
-/// True for an error of the drive or its place. Other errors, such as too many open files, say nothing about the drive.
-/// An array that counted it as missing for them would make it stale.
-fn is_of_drive(error: &std::io::Error) -> bool {
-    matches!(
-        Errno::from_io_error(error),
-        Some(
-            Errno::IO
-                | Errno::NODATA
-                | Errno::NODEV
-                | Errno::NOENT
-                | Errno::NOLINK
-                | Errno::NOMEDIUM
-                | Errno::NOTDIR
-                | Errno::NXIO
-                | Errno::REMOTEIO
-                | Errno::STALE
-                | Errno::TIMEDOUT
-        )
-    )
-}
-
 async fn load(pool: BufPool, member: MemberDevice) -> Result<MemberSuperblock, EngineError> {
     let loaded = load_superblock(&pool, &member).await;
     if let Err(EngineError::NotAStore { .. }) = &loaded
@@ -407,24 +262,23 @@ pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDe
         member.logical_block_size,
         &path,
     );
-    MemberDevice {
-        device: Rc::new(OpenMember {
-            load: executor.loads.add(&executor.rt, id, &path),
-            device: Rc::new(device),
-            direct: member.direct,
-            rt: executor.rt.clone(),
-            id,
-        }),
-        path,
-    }
+    let device: Rc<dyn Device> = Rc::new(device);
+    MemberDevice::new(Rc::new(OpenMember {
+        load: executor.loads.add(&executor.rt, id, &path),
+        device: if member.direct {
+            device
+        } else {
+            stack::through_cache(device)
+        },
+        rt: executor.rt.clone(),
+        id,
+    }))
 }
 
 /// A member with the file that it holds open and locked.
 struct OpenMember {
-    device: Rc<RawDevice>,
+    device: Rc<dyn Device>,
     load: Rc<Load>,
-    /// I/O bypasses the page cache.
-    direct: bool,
     rt: Rt,
     id: DeviceId,
 }
@@ -443,23 +297,7 @@ impl Device for OpenMember {
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
-        if self.direct || op != Op::WriteDurable {
-            return self.load.measured(self.device.io(op, offset, len, data));
-        }
-        // A lack of space for the write itself passes. When the page cache cannot be written for lack of space, pages of other
-        // writes may be gone, and only this operation reports it.
-        let (device, write) = (
-            self.device.clone(),
-            self.device.io(Op::Write, offset, len, data),
-        );
-        self.load.measured(Box::pin(async move {
-            let (written, data) = write.await;
-            if written.is_err() {
-                return (written, data);
-            }
-            let (flushed, _) = device.io(Op::Flush, 0, 0, Data::None).await;
-            (flushed.and(written).map_err(|_| IoError::EIO), data)
-        }))
+        self.load.measured(self.device.io(op, offset, len, data))
     }
 
     fn release(&self) {
@@ -467,7 +305,3 @@ impl Device for OpenMember {
         drop(self.rt.stream(self.id, Op::Close, Data::None));
     }
 }
-
-#[cfg(test)]
-#[path = "members_test.rs"]
-mod members_test;

@@ -4,6 +4,7 @@
 //! and its clients find each other only by that.
 
 use std::path::{Path, PathBuf};
+use tonearm_engine::EngineError;
 
 /// The folder of a path.
 pub fn folder_of(path: &Path) -> &Path {
@@ -39,6 +40,47 @@ pub fn store_folder(store: &Path) -> PathBuf {
 /// The socket `.suffix` of the store at `store`, where its server listens and its clients look.
 pub fn socket_of(store: &Path, suffix: &str) -> PathBuf {
     beside(&resolved(store), suffix)
+}
+
+/// The full path of `path`, which may not exist yet, without symbolic links of its folder.
+pub(crate) fn whole(path: &Path) -> Result<PathBuf, EngineError> {
+    let absolute = absolute(path)?;
+    let name = absolute.file_name().ok_or_else(|| {
+        let path = path.display();
+        EngineError::Create(format!("{path} has no file name"))
+    })?;
+    Ok(real(folder_of(&absolute)).join(name))
+}
+
+/// How the store at `store`, which may not exist yet, records its member with the full path `whole`. A store may move as a
+/// folder; what lies elsewhere is found by its full path.
+pub(crate) fn recorded(store: &Path, whole: &Path) -> Result<String, EngineError> {
+    let folder = real(&store_folder(&absolute(store)?));
+    let recorded = whole.strip_prefix(&folder).unwrap_or(whole).to_str();
+    let recorded = recorded.ok_or_else(|| {
+        let whole = whole.display();
+        EngineError::Create(format!("{whole}: the path is not UTF-8; choose another"))
+    })?;
+    Ok(recorded.to_string())
+}
+
+/// How the store at `store` records the path of its member at `path`.
+///
+/// # Errors
+/// When the path has no name, or is not UTF-8.
+pub fn recorded_path(store: &Path, path: &Path) -> Result<String, EngineError> {
+    recorded(store, &whole(path)?)
+}
+
+fn absolute(path: &Path) -> Result<PathBuf, EngineError> {
+    std::path::absolute(path).map_err(|error| EngineError::Create(error.to_string()))
+}
+
+/// `folder` without symbolic links, if it exists.
+fn real(folder: &Path) -> PathBuf {
+    folder
+        .canonicalize()
+        .unwrap_or_else(|_| folder.to_path_buf())
 }
 
 #[cfg(test)]

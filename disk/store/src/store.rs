@@ -1,9 +1,9 @@
 //! An open store that the threads of a program share.
 
-use crate::archive::{ArchiveThread, end_archive};
+use crate::archive::ArchiveThread;
 use crate::error::StoreError;
 use crate::executor::Executor;
-use crate::files::{FileSystem, LocalFiles, Sessions};
+use crate::files::{FileSystem, Sessions};
 use crate::leader::{Engine, Leader, Platform};
 use crate::members::{Members, open_disk};
 use crate::units::Units;
@@ -162,6 +162,11 @@ fn time_since_start(Nanos(now): Nanos) -> Time {
     }
 }
 
+/// Ends the archive of a store that is about to be closed.
+fn end_archive(leader: &Leader<Uring>, thread: ArchiveThread) -> Result<(), StoreError> {
+    thread.finish(|| Ok(leader.run(|context| async move { context.disk.flush().await })??))
+}
+
 /// The last job of a store.
 async fn close(context: Context) -> Result<(), DiskError> {
     context.sessions.end_all();
@@ -284,14 +289,6 @@ impl Store {
     pub(crate) fn archive_thread(&self) -> MutexGuard<'_, Option<ArchiveThread>> {
         let archive = self.0.archive.lock();
         archive.unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Begins a session with the files of the store.
-    ///
-    /// # Errors
-    /// As for [`Store::stats`].
-    pub fn files(&self) -> Result<LocalFiles, StoreError> {
-        LocalFiles::new(self)
     }
 
     /// Ends open sessions and units, writes everything home and marks the store clean. Calls that are under way may

@@ -2,8 +2,7 @@
 
 use crate::cli::{AckMode, Members, WriteCacheMode};
 use crate::control::ArrayInfo;
-use anyhow::Context;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use tonearm_disk::{Ack, Disk, OpenOptions};
 use tonearm_store::{Executor, StoreError};
 use tonearm_terminal::progress::{Progress, Unit};
@@ -61,51 +60,6 @@ pub fn open_options(memory_bytes: u64, ack: AckMode, write_cache: WriteCacheMode
         },
         ..OpenOptions::default()
     }
-}
-
-/// How the store at `store` records the path of its member at `path`.
-///
-/// # Errors
-/// When the path is not UTF-8.
-pub fn recorded_path(store: &Path, path: &Path) -> anyhow::Result<String> {
-    let absolute = |path: &Path| -> anyhow::Result<(PathBuf, PathBuf)> {
-        let absolute = std::path::absolute(path)?;
-        let folder = real(tonearm_store::folder_of(&absolute));
-        Ok((folder, absolute))
-    };
-    let (folder, (own, whole)) = (store_folder(store)?, absolute(path)?);
-    let name = whole
-        .file_name()
-        .with_context(|| format!("{} has no file name", path.display()))?;
-    recorded(&folder, &own.join(name))
-}
-
-/// The real folder of the store at `store`, which may not exist yet.
-///
-/// # Errors
-/// When there is no present folder.
-pub fn store_folder(store: &Path) -> anyhow::Result<PathBuf> {
-    let absolute = std::path::absolute(store)?;
-    Ok(real(&tonearm_store::store_folder(&absolute)))
-}
-
-/// How a store in `folder` records the full path `whole`. A store may move as a folder; what lies elsewhere is found by its
-/// full path.
-///
-/// # Errors
-/// When the path is not UTF-8.
-pub fn recorded(folder: &Path, whole: &Path) -> anyhow::Result<String> {
-    let recorded = whole.strip_prefix(folder).unwrap_or(whole).to_str();
-    let recorded = recorded
-        .with_context(|| format!("{}: the path is not UTF-8; choose another", whole.display()))?;
-    Ok(recorded.to_string())
-}
-
-/// `folder` without symbolic links, if it exists.
-pub fn real(folder: &Path) -> PathBuf {
-    folder
-        .canonicalize()
-        .unwrap_or_else(|_| folder.to_path_buf())
 }
 
 /// Bars of a recovery.

@@ -1,10 +1,10 @@
 //! What the command and the server check and open before a new file or device takes the place of an array's missing
 //! member.
 
-use crate::opening::recorded_path;
 use anyhow::bail;
 use std::path::Path;
 use tonearm_device::raid::{ArrayStatus, MemberState};
+use tonearm_store::recorded_path;
 use tonearm_uring::{Create, Member, MemberError, MemberOptions, open_member};
 
 /// The place that a new member takes.

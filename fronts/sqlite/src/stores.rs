@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 use tonearm_store::files::{Files, FilesErrorKind};
-use tonearm_store::{ArchiveState, PerProcess, StoreOptions};
+use tonearm_store::{ArchiveState, PerProcess, StoreOptions, store_of};
 
 /// An open store.
 pub struct Store {
@@ -113,14 +113,14 @@ impl Store {
         let running = known
             .as_ref()
             .filter(|info| info.state != ArchiveState::Ended);
-        let text = match (running, self.files.store(), known.as_ref()) {
+        let text = match (running, store_of(&*self.files), known.as_ref()) {
             (Some(info), ..) if wanted.is(&info.url) => return Ok(()),
             // SQLite's log cuts a text off after 200 bytes.
             (Some(info), ..) => format!(
                 "a store has one archive at a time: {path} is archived at {}, not at {url}",
                 info.url
             ),
-            (None, Some(store), _) => match wanted.begin(store, Path::new(path)) {
+            (None, Some(store), _) => match wanted.begin(&store, Path::new(path)) {
                 Ok(()) => return Ok(()),
                 Err(error) => format!("{path} cannot be archived: {error}"),
             },

@@ -59,10 +59,7 @@ pub fn machine() -> Machine {
         };
         let made = create(&own, &buffers, &plan, vec![member], VOLUME_BYTES, [2; 16], |_, _| {});
         made.await.expect("a store");
-        let member = MemberDevice {
-            device,
-            path: "member".into(),
-        };
+        let member = MemberDevice::new(device);
         let options = OpenOptions::default();
         let disk = Disk::open(&own, &buffers, vec![member], options, |_| {}).await;
         disk.expect("open").volume("main").expect("a volume")

@@ -139,12 +139,12 @@ impl Counts {
 
     /// Adds what happened at a home since it was opened.
     pub fn met_home(&mut self, stats: &HomeStats) {
-        self.met(Met::Overwrite, stats.overwritten_blocks);
-        self.met(Met::Cooled, stats.cooled_blocks);
-        self.met(Met::Heated, stats.heated_blocks);
-        self.met(Met::Cleaned, stats.cleaned_blocks);
-        self.met(Met::CarriedNote, stats.carried_notes);
-        self.met(Met::Checkpoint, stats.checkpoints);
+        self.met(Met::Overwrite, stats.segments.overwritten_blocks);
+        self.met(Met::Cooled, stats.segments.cooled_blocks);
+        self.met(Met::Heated, stats.segments.heated_blocks);
+        self.met(Met::Cleaned, stats.segments.cleaned_blocks);
+        self.met(Met::CarriedNote, stats.segments.carried_notes);
+        self.met(Met::Checkpoint, stats.segments.checkpoints);
     }
 
     /// Adds the counts of `other`.

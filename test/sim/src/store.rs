@@ -277,10 +277,7 @@ pub fn create(
 
 /// The members of a store in the world of `rt`: drives of these bytes with sectors of `sector` bytes.
 pub fn members(rt: &Rt, bytes: impl Iterator<Item = u64>, sector: usize) -> Vec<MemberDevice> {
-    let member = |(index, bytes)| MemberDevice {
-        device: raw(rt, index, bytes, sector),
-        path: format!("member-{index}"),
-    };
+    let member = |(index, bytes)| MemberDevice::new(raw(rt, index, bytes, sector));
     bytes.enumerate().map(member).collect()
 }
 

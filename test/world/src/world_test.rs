@@ -113,12 +113,11 @@ fn a_flush_makes_stable_what_had_completed_when_it_was_sent_and_nothing_else() {
             };
             let flush = || rt2.io(request(Op::Flush, 0, Data::None));
             write(0).done().await.unwrap();
-            let (late, flush) = match send_before {
-                true => (write(512), flush()),
-                false => {
-                    let flush = flush();
-                    (write(512), flush)
-                }
+            let (late, flush) = if send_before {
+                (write(512), flush())
+            } else {
+                let flush = flush();
+                (write(512), flush)
             };
             late.done().await.unwrap();
             flush.done().await.unwrap();

@@ -118,9 +118,10 @@ impl Ages {
             until: BTreeMap::new(),
             whole: 0,
         };
-        let before = match number <= self.end.0 {
-            true => self.end.1.saturating_sub(stamp_ms),
-            false => 0,
+        let before = if number <= self.end.0 {
+            self.end.1.saturating_sub(stamp_ms)
+        } else {
+            0
         };
         self.of(number, &nothing, now) + before
     }

@@ -172,9 +172,10 @@ fn archive(seed: u64) {
         *note.borrow_mut() = states(rig, sample());
     };
     let is_running = seed.is_multiple_of(3);
-    match is_running {
-        true => rig.after(1000 * (seed / 3 % AFTER), move |rig| act(rig)),
-        false => act(&rig),
+    if is_running {
+        rig.after(1000 * (seed / 3 % AFTER), move |rig| act(rig));
+    } else {
+        act(&rig);
     }
     rig.commits(AFTER);
     let ended = rig.open(&options);

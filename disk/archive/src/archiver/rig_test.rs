@@ -261,9 +261,10 @@ impl Source for Rig {
         let after = known.last().map_or(durable, |last| last.lsn.0);
         self.read.set(after);
         Box::pin(async move {
-            Ok(match after > durable {
-                true => SeekResult::Ahead(Lsn(durable)),
-                false => SeekResult::Behind(Lsn(after), after as u32),
+            Ok(if after > durable {
+                SeekResult::Ahead(Lsn(durable))
+            } else {
+                SeekResult::Behind(Lsn(after), after as u32)
             })
         })
     }
@@ -282,8 +283,8 @@ impl Source for Rig {
             writer.data(WRITTEN, crc32c(&data), &data);
             writer.commit(Lsn(lsn));
         }
-        let found = match first <= last {
-            true => ReadResult::Commits(CommitBatch {
+        let found = if first <= last {
+            ReadResult::Commits(CommitBatch {
                 first: Lsn(first),
                 last: Lsn(last),
                 inexact: None,
@@ -291,8 +292,9 @@ impl Source for Rig {
                 digest: last as u32,
                 spares_table: true,
                 entries: writer.into_bytes(),
-            }),
-            false => ReadResult::Nothing,
+            })
+        } else {
+            ReadResult::Nothing
         };
         Box::pin(async { Ok(found) })
     }
@@ -308,9 +310,10 @@ impl Source for Rig {
         };
         let is_bad = self.bad_block.get();
         Box::pin(async move {
-            match is_bad {
-                true => Err(ArchiveError::Engine(EngineError::OpenReadOnly)),
-                false => Ok(blocks),
+            if is_bad {
+                Err(ArchiveError::Engine(EngineError::OpenReadOnly))
+            } else {
+                Ok(blocks)
             }
         })
     }

@@ -12,28 +12,24 @@
 //!    sector is computed from parity, except where nothing is written at all. In a degraded stripe the parity cannot be
 //!    compared. It is right by the parity records (`records.rs`), or the writer's log rewrites the data of the stripe.
 
-use super::geometry::Stripes;
-use super::io::min_size;
+use super::geometry::{RAID5_MEMBERS_MAX, Stripes, Unit};
+use super::io::{Failed, min_size};
 use super::locks::RowLocks;
 use super::member::{GONE, Member};
-use super::read::Failed;
+use super::pending::Queue;
 use super::records::Records;
 use super::rows::RowSet;
 use super::state::{ARRAY_LOST, MemberState, Missing, Raid5State, RaidError, RaidStats, StateSink};
-use super::write::Pending;
 #[cfg(doc)]
 use crate::device::Redundancy;
 use crate::device::{Device, DeviceIo};
 use crate::events::StoreEvent;
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::ops::{Deref, Range};
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_rt::{Data, IoError, Notify, Op, Rt, Semaphore};
 
-/// Most members of an array.
-pub const RAID5_MEMBERS_MAX: usize = 32;
 /// Places that are named of those that were given up.
 const PLACES_MAX: usize = 16;
 /// Stripe updates of one array under way.
@@ -75,7 +71,7 @@ pub struct Array {
     pub(super) block_size: u32,
     pub(super) locks: RowLocks,
     pub(super) jobs: Semaphore,
-    pub(super) pending: RefCell<BTreeMap<u64, Vec<Rc<Pending>>>>,
+    pub(super) pending: Queue,
     pub(super) records: Option<Records>,
     pub(super) record_always: bool,
     pub(super) read_only: bool,
@@ -128,11 +124,27 @@ pub(super) struct Health {
     flush_wanted: bool,
 }
 
-/// The unit of a stripe that cannot be read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum MissingUnit {
-    Parity,
-    Column(usize),
+impl Health {
+    /// That of an array which opens with `state`; the one that was saved last is `before`.
+    fn new(before: Raid5State, state: Raid5State, stripes: &Stripes) -> Self {
+        Self {
+            state,
+            suspect_anywhere: !state.clean,
+            suspect: if state.clean {
+                RowSet::default()
+            } else {
+                RowSet::of(0..stripes.rows)
+            },
+            torn: RowSet::default(),
+            lost: None,
+            failures: vec![None; stripes.members],
+            saved: state,
+            durable_rows: state.missing.map_or(0, |missing| missing.rebuilt_rows),
+            version: u64::from(state != before),
+            published: 0,
+            flush_wanted: false,
+        }
+    }
 }
 
 impl Deref for Raid5 {
@@ -153,7 +165,7 @@ impl Raid5 {
         pool: &BufPool,
         mut members: Vec<Option<Rc<dyn Device>>>,
         options: Raid5Options,
-        mut state: Raid5State,
+        state: Raid5State,
         sink: Rc<dyn StateSink>,
     ) -> Result<Self, RaidError> {
         let count = members.len();
@@ -171,37 +183,11 @@ impl Raid5 {
             .enumerate()
             .map(|(i, m)| name_of(i, m))
             .collect();
-        let before = state;
-        if let Some(missing) = &mut state.missing {
-            let Some(member) = members.get_mut(missing.member) else {
-                let why = format!("its state names member {}", missing.member);
-                return Err(RaidError::Shape(why));
-            };
-            match member {
-                None => missing.rebuilt_rows = 0,
-                // The failed member itself, whose content is old.
-                Some(_) if missing.rebuilt_rows == 0 => *member = None,
-                Some(_) => {}
-            }
-        }
-        for (index, member) in members.iter().enumerate() {
-            match state.missing {
-                _ if member.is_some() => {}
-                Some(missing) if missing.member == index => {}
-                Some(missing) => {
-                    return Err(RaidError::Lost {
-                        first: names[missing.member].clone(),
-                        second: names[index].clone(),
-                        error: IoError::EIO,
-                    });
-                }
-                None => {
-                    state.missing = Some(Missing {
-                        member: index,
-                        rebuilt_rows: 0,
-                    });
-                }
-            }
+        let is_there: Vec<bool> = members.iter().map(Option::is_some).collect();
+        let (before, state) = (state, state.at_opening(&is_there, &names)?);
+        if let Some(missing) = state.missing.filter(|missing| missing.rebuilt_rows == 0) {
+            // It may be the failed member itself, whose content is old.
+            members[missing.member] = None;
         }
         let there = members.iter().flatten().map(|member| &**member);
         let (size, block_size) = min_size(there, count - 1, options.unit)?;
@@ -215,22 +201,6 @@ impl Raid5 {
             Some(device) => Some(Records::new(rt, device, options.unit, options.id)?),
             None => None,
         };
-        let health = Health {
-            state,
-            suspect_anywhere: !state.clean,
-            suspect: match state.clean {
-                true => RowSet::default(),
-                false => RowSet::of(0..stripes.rows),
-            },
-            torn: RowSet::default(),
-            lost: None,
-            failures: vec![None; count],
-            saved: state,
-            durable_rows: state.missing.map_or(0, |missing| missing.rebuilt_rows),
-            version: u64::from(state != before),
-            published: 0,
-            flush_wanted: false,
-        };
         let in_use = |device: Option<Rc<dyn Device>>| device.map(Member::new);
         let array = Self(Rc::new(Array {
             rt: rt.clone(),
@@ -240,14 +210,14 @@ impl Raid5 {
             block_size,
             locks: RowLocks::new(rt),
             jobs: Semaphore::new(rt, JOBS_MAX),
-            pending: RefCell::default(),
+            pending: Queue::default(),
             records,
             record_always: options.record_always,
             read_only: options.read_only,
             accept_loss: options.accept_loss,
             members: RefCell::new(members.into_iter().map(in_use).collect()),
             names: RefCell::new(names),
-            health: RefCell::new(health),
+            health: RefCell::new(Health::new(before, state, &stripes)),
             sink,
             publishing: Semaphore::new(rt, 1),
             unguarded: Cell::new(0),
@@ -441,14 +411,14 @@ impl Array {
     }
 
     /// The unit of `row` that no member holds.
-    pub(super) fn absent(&self, row: u64) -> Option<MissingUnit> {
+    pub(super) fn absent(&self, row: u64) -> Option<Unit> {
         let missing = self.health.borrow().state.missing?;
         if self.alive(missing.member, row) {
             return None;
         }
         Some(match self.stripes.column(row, missing.member) {
-            None => MissingUnit::Parity,
-            Some(column) => MissingUnit::Column(column),
+            None => Unit::Parity,
+            Some(column) => Unit::Column(column),
         })
     }
 

@@ -1,5 +1,6 @@
 //! Cuts a request's payload along stripes.
 
+use super::xor::xor_slices;
 use std::collections::VecDeque;
 use std::ops::Range;
 use tonearm_base::Slice;
@@ -153,6 +154,23 @@ pub(crate) fn bands(pieces: Vec<Piece>, apart: Option<usize>) -> Vec<Band> {
 impl Band {
     pub fn len(&self) -> u64 {
         self.range.end - self.range.start
+    }
+
+    /// True when none of it is zeroes.
+    pub fn is_of_bytes(&self) -> bool {
+        let all_bytes = |piece: &Piece| matches!(piece.payload, Payload::Bytes(_));
+        self.pieces.iter().all(all_bytes)
+    }
+
+    /// `parity ^=` the new content; `parity` is that of the band's range.
+    pub fn xor_into(&self, parity: &mut [u8]) {
+        for piece in &self.pieces {
+            if let Payload::Bytes(slices) = &piece.payload {
+                let from = (piece.range.start - self.range.start) as usize;
+                let len = (piece.range.end - piece.range.start) as usize;
+                xor_slices(&mut parity[from..from + len], slices);
+            }
+        }
     }
 
     /// Changed runs of `column` in ascending order; adjacent ones are joined.

@@ -6,6 +6,9 @@
 
 use std::ops::Range;
 
+/// Most members of an array with parity.
+pub const RAID5_MEMBERS_MAX: usize = 32;
+
 /// Division of an array into stripes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stripes {
@@ -17,6 +20,13 @@ pub struct Stripes {
     pub rows: u64,
     /// True when one unit of each stripe is parity.
     pub parity: bool,
+}
+
+/// A unit of a stripe.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Unit {
+    Parity,
+    Column(usize),
 }
 
 /// A range within one unit of data.
@@ -51,9 +61,18 @@ impl Stripes {
 
     /// The member that holds data column `column` of `row`.
     pub fn member(&self, row: u64, column: usize) -> usize {
-        match self.parity {
-            true => (self.parity_member(row) + 1 + column) % self.members,
-            false => column,
+        if self.parity {
+            (self.parity_member(row) + 1 + column) % self.members
+        } else {
+            column
+        }
+    }
+
+    /// The member that holds `unit` of `row`.
+    pub(super) fn member_of(&self, row: u64, unit: Unit) -> usize {
+        match unit {
+            Unit::Parity => self.parity_member(row),
+            Unit::Column(column) => self.member(row, column),
         }
     }
 

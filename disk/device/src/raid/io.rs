@@ -124,6 +124,15 @@ pub(crate) struct Place {
     pub dest: u64,
 }
 
+/// A read of one place that failed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Failed {
+    pub member: usize,
+    /// First byte on the member.
+    pub offset: u64,
+    pub error: IoError,
+}
+
 pub(crate) struct FailedRead {
     pub places: Vec<Place>,
     pub error: IoError,
@@ -196,9 +205,12 @@ impl Reads {
         for (places, io) in self.under_way {
             let (result, read) = io.await;
             let bytes = bytes_of(&places) as usize;
-            let whole = result.and_then(|got| match got == bytes {
-                true => Ok(()),
-                false => Err(IoError::EIO),
+            let whole = result.and_then(|got| {
+                if got == bytes {
+                    Ok(())
+                } else {
+                    Err(IoError::EIO)
+                }
             });
             match whole {
                 Ok(()) if !self.through => {

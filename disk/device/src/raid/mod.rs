@@ -11,8 +11,11 @@ mod geometry;
 mod io;
 mod locks;
 mod member;
+mod pending;
+mod plan;
 mod raid0;
 mod raid5;
+mod rate;
 mod read;
 mod rebuild;
 mod records;
@@ -23,10 +26,10 @@ mod state;
 mod write;
 mod xor;
 
-pub use array::{RAID5_MEMBERS_MAX, Raid5, Raid5Options};
-pub use geometry::Stripes;
+pub use array::{Raid5, Raid5Options};
+pub use geometry::{RAID5_MEMBERS_MAX, Stripes};
 pub use raid0::Raid0;
-pub use rebuild::RebuildRate;
+pub use rate::RebuildRate;
 pub use state::{
     ARRAY_LOST, ArrayStatus, MemberState, MemberStatus, Missing, Raid5State, RaidError, RaidStats,
     Saving, StateSink, Trouble,
@@ -37,4 +40,8 @@ mod cut_test;
 #[cfg(test)]
 mod geometry_test;
 #[cfg(test)]
+mod plan_test;
+#[cfg(test)]
 mod rows_test;
+#[cfg(test)]
+mod state_test;

@@ -2,7 +2,7 @@
 
 use super::array::{Array, Raid5};
 use super::geometry::Part;
-use super::io::{Place, copy_to, read_places};
+use super::io::{Failed, Place, copy_to, read_places};
 use super::state::{ARRAY_LOST, RaidError, is_of_medium, is_refusal};
 use super::xor::xor_into;
 use crate::device::{Device, DeviceIo};
@@ -24,9 +24,10 @@ impl Raid5 {
         for part in self.stripes.parts(offset..offset + len) {
             let place = self.place(&part, dest);
             dest += place.len;
-            match self.alive(place.member, part.row) {
-                true => straight.push(place),
-                false => computed.push(place),
+            if self.alive(place.member, part.row) {
+                straight.push(place)
+            } else {
+                computed.push(place)
             }
         }
         let reads = read_places(
@@ -86,9 +87,10 @@ impl Raid5 {
 fn half(range: &Range<u64>, least: u64) -> u64 {
     let middle = (range.start + range.end) / 2;
     let below = middle / least * least;
-    match below > range.start {
-        true => below,
-        false => below + least,
+    if below > range.start {
+        below
+    } else {
+        below + least
     }
 }
 
@@ -102,15 +104,6 @@ pub(super) enum Unreadable {
     Fails,
     /// It gives the unreadable sectors up, which are lost in any case ([`Array::give_up`]).
     GivenUp,
-}
-
-/// A read that failed.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Failed {
-    pub member: usize,
-    /// First byte on the member.
-    pub offset: u64,
-    pub error: IoError,
 }
 
 impl Array {

@@ -6,11 +6,11 @@
 
 use super::array::{Health, Raid5};
 use super::io::JOINED_BYTES_MAX;
+use super::rate::RebuildRate;
 use super::read::Unreadable;
 use super::state::{Missing, RaidError, is_refusal};
 use crate::device::Device;
-use crate::pace::{ByteRate, Pace};
-use std::cell::Cell;
+use crate::pace::Pace;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{Buf, is_zero};
@@ -34,13 +34,14 @@ async fn restore(
         }
         let place = offset + at as u64;
         let write = || device.write(place, Data::Slices(vec![bytes.slice(at..end)]));
-        match zeroes {
-            false => write().await?,
-            true => match device.punch(place, (end - at) as u64).await {
+        if zeroes {
+            match device.punch(place, (end - at) as u64).await {
                 // Not every device can.
                 Err(error) if is_refusal(error) => write().await?,
                 punched => punched?,
-            },
+            }
+        } else {
+            write().await?
         }
         at = end;
     }
@@ -49,44 +50,6 @@ async fn restore(
 
 /// Bytes of the replacement between two saves of the watermark.
 const SAVE_BYTES: u64 = 64 << 20;
-
-/// How a rebuild runs: its speed, which may be changed while it runs, and whether it goes on where a stripe cannot be
-/// computed. Clones share it.
-#[derive(Clone, Default)]
-pub struct RebuildRate(Rc<Rate>);
-
-#[derive(Default)]
-struct Rate {
-    bytes: ByteRate,
-    stopped: Cell<bool>,
-    skips_unreadable: Cell<bool>,
-}
-
-impl RebuildRate {
-    /// At most this many bytes of the replacement a second; 0 means no limit.
-    pub fn new(bytes_per_second: u64) -> Self {
-        let rate = Self::default();
-        rate.set(bytes_per_second);
-        rate
-    }
-
-    /// Changes the rate.
-    pub fn set(&self, bytes_per_second: u64) {
-        self.0.bytes.set(bytes_per_second);
-    }
-
-    /// Has the rebuild give up sectors that cannot be read where a member is missing. They are lost, each with the bytes
-    /// of the missing member that it was to restore. The rebuild ends with [`RaidError::RebuiltInPart`] then.
-    pub fn skip_unreadable(self) -> Self {
-        self.0.skips_unreadable.set(true);
-        self
-    }
-
-    /// Ends the rebuild at the next stripe. Another one goes on from there.
-    pub fn stop(&self) {
-        self.0.stopped.set(true);
-    }
-}
 
 /// A rebuild that is running. A replacement is not replaced meanwhile.
 struct Running(Raid5);
@@ -186,21 +149,22 @@ impl Raid5 {
         let Some(Missing { member, .. }) = self.state().missing else {
             return Ok(());
         };
-        let unreadable = match rate.0.skips_unreadable.get() {
-            true => Unreadable::GivenUp,
-            false => Unreadable::Fails,
+        let unreadable = if rate.skips_unreadable() {
+            Unreadable::GivenUp
+        } else {
+            Unreadable::Fails
         };
         let given_up = self.stats().given_up;
         self.forget_given_up();
         let step = (JOINED_BYTES_MAX / self.stripes.unit).max(1);
         let (end, mut unsaved) = (self.stripes.rows, 0);
-        let mut pace = Pace::new(&self.rt, &rate.0.bytes);
+        let mut pace = Pace::new(&self.rt, rate.bytes());
         loop {
             let at = self.rebuilding(member)?;
             if at >= end {
                 break;
             }
-            if rate.0.stopped.get() {
+            if rate.is_stopped() {
                 self.save_watermark(at).await?;
                 return Err(RaidError::RebuildStopped {
                     done: at,
@@ -222,7 +186,7 @@ impl Raid5 {
                 unsaved = 0;
                 self.save_watermark(rows.end).await?;
             }
-            pace.pause(bytes, || !rate.0.stopped.get()).await;
+            pace.pause(bytes, || !rate.is_stopped()).await;
         }
         self.flush_members().await;
         self.rebuilding(member)?;

@@ -11,8 +11,9 @@
 //!    [`Records::prepare`] makes the previous write durable and erases its record. So records can be applied in any
 //!    order, any number of times.
 
-use super::array::{Array, MissingUnit, Raid5};
+use super::array::{Array, Raid5};
 use super::cut::Band;
+use super::geometry::Unit;
 use super::read::Unreadable;
 use super::state::{RaidError, is_refusal};
 use super::xor::xor_into;
@@ -295,12 +296,11 @@ impl Records {
                 }
                 any(Use::Written)
             };
-            match flush {
-                true => {
-                    array.flush_members().await;
-                    array.check_lost()?;
-                }
-                false => changed.await,
+            if flush {
+                array.flush_members().await;
+                array.check_lost()?;
+            } else {
+                changed.await
             }
         }
     }
@@ -403,8 +403,8 @@ impl Array {
                 let fixed = self.fix_parity(row, range, Unreadable::GivenUp).await;
                 return fixed.map(|_| ());
             }
-            Some(MissingUnit::Parity) => return Ok(()),
-            Some(MissingUnit::Column(column)) => column,
+            Some(Unit::Parity) => return Ok(()),
+            Some(Unit::Column(column)) => column,
         };
         let mut parity = self.pool.copy_of(kept);
         let mut own = vec![false; kept.len()];

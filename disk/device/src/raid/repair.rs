@@ -330,9 +330,10 @@ impl Array {
     /// As [`Array::repair_row`], where a unit is to be computed that no member holds.
     pub(super) async fn repair_degraded_row(&self, row: u64) -> Result<(), IoError> {
         let torn = self.health.borrow().torn.contains(row);
-        match torn && self.absent(row).is_some() {
-            true => self.repair_row(row).await,
-            false => Ok(()),
+        if torn && self.absent(row).is_some() {
+            self.repair_row(row).await
+        } else {
+            Ok(())
         }
     }
 

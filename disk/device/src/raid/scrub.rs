@@ -182,9 +182,10 @@ impl Array {
 fn joined(present: &[Option<Buf>], computed: &[Option<Buf>], wrong: &[usize]) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     for (index, part) in present.iter().enumerate() {
-        let from = match wrong.contains(&index) {
-            true => &computed[index],
-            false => part,
+        let from = if wrong.contains(&index) {
+            &computed[index]
+        } else {
+            part
         };
         bytes.extend_from_slice(from.as_deref()?);
     }

@@ -45,6 +45,43 @@ pub struct Raid5State {
     pub missing: Option<Missing>,
 }
 
+impl Raid5State {
+    /// The state of an opening with the members that are there, which have these `names`.
+    ///
+    /// # Errors
+    /// When two members are gone, or the state names one that there cannot be.
+    pub(super) fn at_opening(
+        mut self,
+        is_there: &[bool],
+        names: &[String],
+    ) -> Result<Self, RaidError> {
+        if let Some(missing) = &mut self.missing {
+            match is_there.get(missing.member) {
+                Some(true) => {}
+                Some(false) => missing.rebuilt_rows = 0,
+                None => {
+                    let why = format!("its state names member {}", missing.member);
+                    return Err(RaidError::Shape(why));
+                }
+            }
+        }
+        for member in (0..is_there.len()).filter(|index| !is_there[*index]) {
+            let missing = *self.missing.get_or_insert(Missing {
+                member,
+                rebuilt_rows: 0,
+            });
+            if missing.member != member {
+                return Err(RaidError::Lost {
+                    first: names[missing.member].clone(),
+                    second: names[member].clone(),
+                    error: IoError::EIO,
+                });
+            }
+        }
+        Ok(self)
+    }
+}
+
 /// A save in progress. It ends with the members that could not be told, each with its error. If there are any, nothing is
 /// saved.
 pub type Saving = Pin<Box<dyn Future<Output = Result<Vec<(usize, IoError)>, IoError>>>>;

@@ -1,34 +1,24 @@
 //! Changes an array: whole stripes without reads, parts of stripes with the fewest operations.
 //!
-//! An update of a part of a stripe reads the old data and parity (read-modify-write), or the data that it leaves
-//! unchanged (reconstruct-write), whichever takes fewer reads. If both take the same, read-modify-write is used,
-//! because it uses fewer members. Requests that wait for the same stripe share one update.
+//! An update of a part of a stripe reads as its plan says (`plan.rs`). Requests that wait for the same stripe share one
+//! update (`pending.rs`).
 //!
 //! An unreadable sector that cannot be computed either is given up: it is lost, and an update that reads it would fail for
 //! ever, and with it the store.
 
-use super::array::{Array, MissingUnit, Raid5, UnloggedUpdate};
+use super::array::{Array, Raid5, UnloggedUpdate};
 use super::cut::{Band, Payload, Piece, Source, bands};
+use super::geometry::Unit;
 use super::io::{JOINED_BYTES_MAX, Transfer, run};
+use super::pending::Pending;
+use super::plan::{BandPlan, Method, StripeNow};
 use super::read::Unreadable;
 use super::state::is_refusal;
 use super::xor::{xor_into, xor_slices};
 use crate::device::DeviceIo;
-use std::cell::RefCell;
 use std::ops::Range;
-use std::rc::Rc;
 use tonearm_base::{Buf, Slice};
-use tonearm_rt::{IoError, Op, SLICES_MAX};
-
-/// Most pieces of one update.
-const BATCH_PIECES_MAX: usize = 64;
-
-/// A request's part of a stripe that waits for an update.
-pub(crate) struct Pending {
-    pieces: RefCell<Vec<Piece>>,
-    durable: bool,
-    result: RefCell<Option<Result<(), IoError>>>,
-}
+use tonearm_rt::{IoError, Op};
 
 /// Operations on members that have been started.
 type UnderWay = Vec<(usize, DeviceIo)>;
@@ -106,12 +96,8 @@ impl Raid5 {
 
     /// Writes a part of a stripe, together with other requests that wait for the same stripe.
     async fn write_part(self, row: u64, pieces: Vec<Piece>, durable: bool) -> Result<(), IoError> {
-        let own = Rc::new(Pending {
-            pieces: RefCell::new(pieces),
-            durable,
-            result: RefCell::new(None),
-        });
-        self.enqueue(row, own.clone());
+        let own = Pending::new(pieces, durable);
+        self.pending.push(row, own.clone());
         let _lock = self.locks.lock(row..row + 1).await;
         // Lets requests that are ready now join this update.
         self.rt.yield_now().await;
@@ -119,7 +105,7 @@ impl Raid5 {
             if let Some(result) = *own.result.borrow() {
                 return result;
             }
-            let batch = self.take_batch(row);
+            let batch = self.pending.take_batch(row);
             let durable = batch.iter().any(|one| one.durable);
             let pieces = batch.iter().flat_map(|one| one.pieces.take()).collect();
             let coalesced = batch.len() as u64 - 1;
@@ -129,31 +115,6 @@ impl Raid5 {
                 *one.result.borrow_mut() = Some(result);
             }
         }
-    }
-
-    fn enqueue(&self, row: u64, one: Rc<Pending>) {
-        self.pending.borrow_mut().entry(row).or_default().push(one);
-    }
-
-    /// The oldest requests for `row` that do not overlap.
-    fn take_batch(&self, row: u64) -> Vec<Rc<Pending>> {
-        let mut pending = self.pending.borrow_mut();
-        let waiting = pending.entry(row).or_default();
-        let (mut pieces, mut count): (Vec<Piece>, usize) = (Vec::new(), 0);
-        for one in waiting.iter() {
-            let more = one.pieces.borrow();
-            let overlap = |piece: &Piece| pieces.iter().any(|other| piece.overlaps(other));
-            if count > 0 && (more.iter().any(overlap) || pieces.len() >= BATCH_PIECES_MAX) {
-                break;
-            }
-            pieces.extend(more.iter().cloned());
-            count += 1;
-        }
-        let batch = waiting.drain(..count).collect();
-        if waiting.is_empty() {
-            pending.remove(&row);
-        }
-        batch
     }
 
     /// Updates a stripe. The caller holds its lock.
@@ -171,7 +132,7 @@ impl Raid5 {
         let missing = self.absent(row);
         let note = || missing.is_none().then(|| self.unguarded());
         let apart = match missing {
-            Some(MissingUnit::Column(column)) => Some(column),
+            Some(Unit::Column(column)) => Some(column),
             _ => None,
         };
         let mut bands = bands(pieces, apart);
@@ -200,7 +161,7 @@ impl Raid5 {
         self,
         row: u64,
         band: Band,
-        missing: Option<MissingUnit>,
+        missing: Option<Unit>,
         mut unguarded: Option<UnloggedUpdate>,
         durable: bool,
     ) -> Result<(), IoError> {
@@ -209,35 +170,21 @@ impl Raid5 {
                 .prepare(&self, row..row + 1, band.range.clone())
                 .await?;
         }
-        let columns = 0..self.stripes.columns();
-        let changed: Vec<Vec<Range<u64>>> = columns.clone().map(|c| band.changed(c)).collect();
-        let kept: Vec<Vec<Range<u64>>> = columns.map(|c| band.kept(c)).collect();
-        let to_modify = 1 + changed.iter().map(Vec::len).sum::<usize>();
-        let to_reconstruct = kept.iter().map(Vec::len).sum::<usize>();
-        // A unit that is neither read nor written could be lost in a power cut until both writes are done.
-        let (modify, endangers) = match missing {
-            Some(MissingUnit::Parity) => {
-                let under_way = self.start_data(row, band, missing, durable);
-                return self.end_writes(row, under_way, None, true).await;
-            }
-            Some(MissingUnit::Column(column)) => {
-                (changed[column].is_empty(), changed[column].is_empty())
-            }
-            None => {
-                let modify = to_modify <= to_reconstruct && !self.is_suspect_row(row);
-                let record = self.record_always || self.is_unsaved_row(row);
-                (modify, record && to_reconstruct > 0)
-            }
+        let now = StripeNow {
+            is_suspect: self.is_suspect_row(row),
+            is_recorded: self.record_always || self.is_unsaved_row(row),
         };
-        let mut parity = match modify {
-            true => self.xor_of_old(row, &band, &changed).await?,
-            false => self.xor_of_kept(row, &band, &kept, missing).await?,
-        };
-        self.count(|stats| match (modify, to_reconstruct) {
-            (true, _) => stats.read_modify_writes += 1,
-            (false, 0) => stats.full_writes += 1,
-            (false, _) => stats.reconstruct_writes += 1,
-        });
+        let BandPlan {
+            method,
+            reads,
+            endangers,
+        } = BandPlan::new(&band, self.stripes.columns(), missing, now);
+        if method == Method::DataAlone {
+            let under_way = self.start_data(row, band, missing, durable);
+            return self.end_writes(row, under_way, None, true).await;
+        }
+        let mut parity = self.xor_of(row, &band, reads).await?;
+        self.count(|stats| method.count(stats));
         let record = match (&self.records, endangers) {
             (Some(records), true) => {
                 // Others may wait for the save before they give a slot back.
@@ -250,15 +197,8 @@ impl Raid5 {
             }
             _ => None,
         };
-        for piece in &band.pieces {
-            if let Payload::Bytes(slices) = &piece.payload {
-                let from = (piece.range.start - band.range.start) as usize;
-                let len = (piece.range.end - piece.range.start) as usize;
-                xor_slices(&mut parity[from..from + len], slices);
-            }
-        }
-        let all_bytes = |piece: &Piece| matches!(piece.payload, Payload::Bytes(_));
-        let settles = durable && band.pieces.iter().all(all_bytes);
+        band.xor_into(&mut parity);
+        let settles = durable && band.is_of_bytes();
         let of_parity = Transfer::new(
             self.stripes.parity_member(row),
             row * self.stripes.unit + band.range.start,
@@ -276,7 +216,7 @@ impl Raid5 {
         }
         result?;
         let is_missing = match missing {
-            Some(MissingUnit::Column(column)) => !changed[column].is_empty(),
+            Some(Unit::Column(_)) => !endangers,
             _ => self.is_unsaved_row(row),
         };
         if durable && is_missing {
@@ -317,12 +257,11 @@ impl Raid5 {
     /// Notes that stripes were written as a whole, or that a refused write changed them in part.
     pub(super) fn note_rows(&self, rows: &Range<u64>, whole: bool) {
         let mut health = self.health.borrow_mut();
-        match whole {
-            true => {
-                health.suspect.remove(rows.clone());
-                health.torn.remove(rows.clone());
-            }
-            false => health.torn.insert(rows.clone()),
+        if whole {
+            health.suspect.remove(rows.clone());
+            health.torn.remove(rows.clone());
+        } else {
+            health.torn.insert(rows.clone())
         }
     }
 
@@ -331,9 +270,10 @@ impl Raid5 {
         for member in 0..self.stripes.members {
             // A replacement has only the rows below the rebuild's watermark.
             let alive = rows.clone().take_while(|row| self.alive(member, *row));
-            let count = match self.alive(member, rows.end - 1) {
-                true => rows.end - rows.start,
-                false => alive.count() as u64,
+            let count = if self.alive(member, rows.end - 1) {
+                rows.end - rows.start
+            } else {
+                alive.count() as u64
             };
             if let (true, Some(device)) = (count > 0, self.member(member)) {
                 let unit = self.stripes.unit;
@@ -391,49 +331,16 @@ impl Raid5 {
 }
 
 impl Array {
-    /// The parity of the unchanged data: the XOR of the old parity and the old data.
-    async fn xor_of_old(
-        &self,
-        row: u64,
-        band: &Band,
-        changed: &[Vec<Range<u64>>],
-    ) -> Result<Buf, IoError> {
-        let mut reads = vec![(self.stripes.parity_member(row), band.range.clone())];
-        for (column, runs) in changed.iter().enumerate() {
-            let member = self.stripes.member(row, column);
-            reads.extend(runs.iter().map(|run| (member, run.clone())));
-        }
-        self.xor_of(row, band, reads).await
-    }
-
-    /// The same from what is left alone; the missing column is not a part of it.
-    async fn xor_of_kept(
-        &self,
-        row: u64,
-        band: &Band,
-        kept: &[Vec<Range<u64>>],
-        missing: Option<MissingUnit>,
-    ) -> Result<Buf, IoError> {
-        let mut reads = Vec::new();
-        for (column, runs) in kept.iter().enumerate() {
-            assert!(
-                runs.is_empty() || missing != Some(MissingUnit::Column(column)),
-                "bands are cut there"
-            );
-            let member = self.stripes.member(row, column);
-            reads.extend(runs.iter().map(|run| (member, run.clone())));
-        }
-        self.xor_of(row, band, reads).await
-    }
-
+    /// The XOR of what the plan of an update of `band` reads.
     async fn xor_of(
         &self,
         row: u64,
         band: &Band,
-        wanted: Vec<(usize, Range<u64>)>,
+        wanted: Vec<(Unit, Range<u64>)>,
     ) -> Result<Buf, IoError> {
         let mut xor = self.pool.alloc_zeroed(band.len() as usize);
-        let start = |(member, range): (usize, Range<u64>)| {
+        let start = |(unit, range): (Unit, Range<u64>)| {
+            let member = self.stripes.member_of(row, unit);
             let read = self.start_reads(row, &[member], range.clone()).remove(0);
             (member, range, read)
         };
@@ -454,17 +361,11 @@ impl Array {
     }
 
     /// Starts to write the band's data.
-    fn start_data(
-        &self,
-        row: u64,
-        band: Band,
-        missing: Option<MissingUnit>,
-        durable: bool,
-    ) -> UnderWay {
+    fn start_data(&self, row: u64, band: Band, missing: Option<Unit>, durable: bool) -> UnderWay {
         let mut under_way = Vec::new();
         let mut open = None;
         for piece in band.pieces {
-            if missing == Some(MissingUnit::Column(piece.column)) {
+            if missing == Some(Unit::Column(piece.column)) {
                 continue;
             }
             let offset = row * self.stripes.unit + piece.range.start;
@@ -503,9 +404,10 @@ impl Array {
         let mut refused = None;
         for (member, io) in under_way {
             let Err(error) = io.await.0 else { continue };
-            match is_refusal(error) && (can_repair || self.absent(row).is_none()) {
-                true => refused = Some(error),
-                false => self.mark_failed(member, error),
+            if is_refusal(error) && (can_repair || self.absent(row).is_none()) {
+                refused = Some(error)
+            } else {
+                self.mark_failed(member, error)
             }
         }
         if let Some(error) = refused {
@@ -517,5 +419,3 @@ impl Array {
         self.check_lost()
     }
 }
-
-const _: () = assert!(BATCH_PIECES_MAX + super::array::RAID5_MEMBERS_MAX <= SLICES_MAX);

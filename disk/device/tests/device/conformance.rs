@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::{Device, FlushFence, Overlay, RawDevice};
+use tonearm_device::{Device, FlushFence, Overlay, RawDevice, stack};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_uring::{Create, MemberKind, MemberOptions, UringDriver, open_member};
 use tonearm_world::filters::{Counted, Effect, Fault, FaultPlan};
@@ -149,7 +149,7 @@ fn a_block_device_conforms() {
 
 #[test]
 fn filters_conform_alone_and_stacked() {
-    for chosen in 0..8 {
+    for chosen in 0..16 {
         let (rt, mut device) = simulated(chosen, 512);
         let plan = FaultPlan::new();
         if chosen & 1 > 0 {
@@ -160,6 +160,9 @@ fn filters_conform_alone_and_stacked() {
         }
         if chosen & 4 > 0 {
             device = Rc::new(Fault::new(device, &plan));
+        }
+        if chosen & 8 > 0 {
+            device = stack::through_cache(device);
         }
         rt.block_on(conformance::all(device));
         assert_eq!(plan.acted(), 0);

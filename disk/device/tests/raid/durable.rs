@@ -109,10 +109,11 @@ fn a_durable_change_survives_a_cut_right_behind_it() {
 fn durable_change(stripe: Stripe, change: Change) {
     const ROWS: u64 = 8;
     let rebuilds = stripe == Stripe::Unsaved;
-    let mut images = match rebuilds {
+    let mut images = if rebuilds {
         // Long enough that the rebuild does not end, and that nothing of it is saved.
-        true => vec![DiskImage::new(1024 * UNIT); MEMBERS],
-        false => vec![DiskImage::new(ROWS * UNIT); MEMBERS],
+        vec![DiskImage::new(1024 * UNIT); MEMBERS]
+    } else {
+        vec![DiskImage::new(ROWS * UNIT); MEMBERS]
     };
     images.push(DiskImage::new(8 * (UNIT + 4096)));
     images.push(DiskImage::new(images[0].size));
@@ -135,9 +136,10 @@ fn durable_change(stripe: Stripe, change: Change) {
     assert_eq!(stripes.parity_member(0), MEMBERS - 1);
     assert_eq!(stripes.column(0, 0), Some(0));
     let row = 0..stripes.row_bytes();
-    let range = match change.whole() {
-        true => row.clone(),
-        false => PIECE..3 * PIECE,
+    let range = if change.whole() {
+        row.clone()
+    } else {
+        PIECE..3 * PIECE
     };
     let device: Rc<dyn Device> = Rc::new(array.clone());
     let (spare, rt, kept) = (
@@ -267,9 +269,10 @@ fn corrected_parity_survives_a_second_cut() {
                 }
             });
             corrected += array.stats().parity_fixed;
-            let state = match world.kept.0.borrow().is_empty() {
-                true => cut.state,
-                false => world.kept.last(),
+            let state = if world.kept.0.borrow().is_empty() {
+                cut.state
+            } else {
+                world.kept.last()
             };
             let crash = world.world.crash();
             for seed in 0..4 {
@@ -391,9 +394,10 @@ fn a_durable_write_that_shares_its_update_survives_a_cut() {
                 let (own, data) = (device.clone(), bytes(PIECE as usize, 99));
                 let place = at * UNIT;
                 let write = rt.spawn(async move {
-                    match at == durable_at {
-                        true => own.write_durable(place, data).await.unwrap(),
-                        false => own.write(place, data).await.unwrap(),
+                    if at == durable_at {
+                        own.write_durable(place, data).await.unwrap()
+                    } else {
+                        own.write(place, data).await.unwrap()
                     }
                 });
                 if at == durable_at {

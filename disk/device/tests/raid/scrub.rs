@@ -113,9 +113,10 @@ fn wrong_parity_spoils_no_unit_that_cannot_be_read_for_a_moment() {
                 access.op == Op::Read && (first..first + count).contains(&reads.get())
             };
             own.plans[1].on(fails, crate::failures::EIO);
-            match repairs {
-                true => drop(array.repair(pieces(&stripe), stripe).await.unwrap()),
-                false => drop(array.resync(|_, _| {}).await.unwrap()),
+            if repairs {
+                array.repair(pieces(&stripe), stripe).await.unwrap();
+            } else {
+                array.resync(|_, _| {}).await.unwrap();
             }
             own.plans[1].clear();
             for piece in 0..device.size_bytes() / PIECE {

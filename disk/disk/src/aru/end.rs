@@ -3,14 +3,16 @@
 use super::names::Overlay;
 use super::volume::Outcome;
 use super::{Aru, DiskError};
+use crate::lists::area::Lists;
 use crate::lists::replay::Replay;
 use crate::map;
+use crate::pages::Edits;
 use crate::partial::{Parts, settle};
 use crate::shadow::{Key, Version};
 use crate::spill::Spilled;
 use crate::state::Life;
 use crate::table;
-use crate::tree::TreeChanges;
+use crate::tree;
 use std::rc::Rc;
 use tonearm_base::Lsn;
 use tonearm_engine::CommitChange;
@@ -39,14 +41,14 @@ impl Aru {
         if self.has_no_changes() && self.tree.is_none() {
             return Ok(Lsn(0));
         }
-        let disk = self.disk.clone();
-        let engine = disk.engine();
+        let core = self.core.clone();
+        let engine = &core.engine;
         let (mut paid, mut memory) = (0, None);
         let (admission, replay, tree) = loop {
             self.refresh(true).await?;
-            let replay = self.replay().await?;
+            let replay = self.replay(&core.lists).await?;
             let tree = match &mut self.tree {
-                Some(edit) => Some(TreeChanges::run(&disk, self.frees, edit).await?),
+                Some(edit) => Some(tree::run(&core, self.frees, edit).await?),
                 None => None,
             };
             let mut cost = self.cost(replay.as_ref(), tree.as_ref());
@@ -70,15 +72,15 @@ impl Aru {
             let now = self.cost(replay.as_ref(), tree.as_ref());
             let fits = now.0 <= blocks && now.1 <= ranges;
             let current = replay.as_ref().is_none_or(Replay::is_current)
-                && tree.as_ref().is_none_or(TreeChanges::is_current)
+                && tree.as_ref().is_none_or(Edits::is_current)
                 && self.holds.as_ref().is_none_or(|holds| holds());
             if fits && current && self.shadow.stale().is_empty() {
                 break (admission, replay, tree);
             }
         };
-        if let (Some(replay), Some(serial)) = (&replay, disk.area_serial()) {
+        if let (Some(replay), Some(serial)) = (&replay, core.lists.serial()) {
             for block in &replay.freed {
-                self.shadow.remove(disk.shadows(), (serial, *block));
+                self.shadow.remove(&core.shadows, (serial, *block));
             }
         }
         let mut plan = self.plan()?;
@@ -91,16 +93,15 @@ impl Aru {
         // The engine has charged each buffer.
         drop(memory);
         self.tell_watches();
-        self.shadow.committed(self.disk.shadows(), lsn);
+        self.shadow.committed(&self.core.shadows, lsn);
         self.apply(plan.outcomes, plan.names);
         if let Some(replayed) = replayed {
             let taken = std::mem::take(&mut self.lists.taken);
-            let lists = disk.list_state();
-            lists.space.borrow_mut().release(&lists.zones, &taken);
-            replayed.apply(&disk);
+            core.lists.release(&taken);
+            replayed.apply(&core.lists);
         }
         if let Some(pages) = pages.filter(|pages| !pages.is_empty()) {
-            disk.tree().pages.commit(pages);
+            core.tree.commit(pages);
         }
         Ok(lsn)
     }
@@ -109,14 +110,14 @@ impl Aru {
     ///
     /// # Errors
     /// When one is not possible any more, or a block that was written is gone.
-    async fn replay(&self) -> Result<Option<Replay>, DiskError> {
-        let area = self.disk.area_serial();
+    async fn replay<'a>(&self, lists: &'a Lists) -> Result<Option<Replay<'a>>, DiskError> {
+        let area = lists.serial();
         let first = area.and_then(|area| self.shadow.next(area, 0..u64::MAX));
         if self.lists.log.is_empty() && first.is_none() {
             return Ok(None);
         }
         loop {
-            let mut replay = Replay::new(&self.disk);
+            let mut replay = Replay::new(lists);
             let written = area.into_iter().flat_map(|area| self.shadow.indexes(area));
             match replay.run(&self.lists.log, written).await {
                 Ok(()) => return Ok(Some(replay)),
@@ -150,9 +151,9 @@ impl Aru {
     }
 
     /// Most blocks of data and ranges that the unit's commit can have, in the present state.
-    fn cost(&self, replay: Option<&Replay>, tree: Option<&TreeChanges>) -> (u64, u64) {
+    fn cost(&self, replay: Option<&Replay<'_>>, tree: Option<&Edits>) -> (u64, u64) {
         let (mut blocks, mut ranges) = replay.map_or((0, 0), Replay::cost);
-        blocks += tree.map_or(0, TreeChanges::cost);
+        blocks += tree.map_or(0, Edits::len);
         (blocks, ranges) = (
             blocks + self.shadow.in_memory(),
             ranges.max(u64::from(self.frees)) + self.shadow.spilled(),
@@ -169,9 +170,9 @@ impl Aru {
     }
 
     fn plan(&mut self) -> Result<Plan, DiskError> {
-        let disk = self.disk.clone();
-        let (engine, pool, block_size) = (disk.engine(), disk.pool(), self.block());
-        let mut table = disk.table();
+        let core = self.core.clone();
+        let (engine, pool, block_size) = (&core.engine, &core.pool, self.block());
+        let mut table = core.table();
         let names = self.names.replay(&table.volumes)?;
         let mut changes = Vec::with_capacity(self.volumes.len() + 1);
         let mut outcomes = Vec::with_capacity(self.volumes.len());
@@ -267,7 +268,7 @@ impl Aru {
         if names.is_empty() {
             return;
         }
-        let mut table = self.disk.table();
+        let mut table = self.core.table();
         table.names.note();
         for (name, volume) in names {
             match volume {
@@ -304,15 +305,15 @@ impl Parts for UnitParts<'_> {
         let known = unit.volumes.iter().find(|known| known.serial == key.0);
         let known = known.expect("a shadow block is of a volume of the unit");
         known.check()?;
-        let volume = unit.handle(known.shared.clone());
+        let volume = unit.core.handle(known.shared.clone());
         let part = unit.shadow.part(key).cloned().map(Box::new);
         let part = part.expect("a stale block is written in part");
         part.watch.look();
-        let mut buf = unit.disk.pool().alloc(unit.block() as usize);
+        let mut buf = unit.core.pool.alloc(unit.block() as usize);
         unit.merge(&volume, key.1, &mut buf).await?;
         let version = Version::Memory(buf.share());
         unit.shadow
-            .put(unit.disk.shadows(), key, version, Some(part));
+            .put(&unit.core.shadows, key, version, Some(part));
         Ok(())
     }
 }

@@ -19,7 +19,7 @@ impl Aru {
     /// When the store or memory is full, or failed.
     pub async fn new_list(&mut self) -> Result<ListId, DiskError> {
         self.charge_op()?;
-        let list = self.disk.take_list().await?;
+        let list = self.core.take_list().await?;
         self.lists.taken.push(Id::List(list));
         self.records().set_list(list, Some(ListRecord::default()));
         self.lists.log.push(ListOp::NewList(list));
@@ -54,7 +54,7 @@ impl Aru {
         if let Some(after) = after {
             records::on_list(&mut self.records(), after, list.0).await?;
         }
-        let block = self.disk.take_block(after.unwrap_or(near), list.0).await?;
+        let block = self.core.take_block(after.unwrap_or(near), list.0).await?;
         self.lists.taken.push(Id::Block(block));
         records::insert(&mut self.records(), block, list.0, after).await?;
         let list = list.0;
@@ -70,8 +70,8 @@ impl Aru {
         self.charge_op()?;
         records::remove(&mut self.records(), block.0).await?;
         self.lists.log.push(ListOp::Delete(block.0));
-        if let Some(serial) = self.disk.area_serial() {
-            self.shadow.remove(self.disk.shadows(), (serial, block.0));
+        if let Some(serial) = self.core.lists.serial() {
+            self.shadow.remove(&self.core.shadows, (serial, block.0));
         }
         Ok(())
     }
@@ -90,9 +90,9 @@ impl Aru {
     /// # Errors
     /// When there is no such block, damaged, or failed.
     pub async fn read_block(&self, block: BlockId) -> Result<Piece, DiskError> {
-        let area = self.disk.area_volume();
+        let area = self.core.area();
         let area = area.ok_or(DiskError::NoBlock(block.0))?;
-        if self.lists.block(&self.disk, block.0).await?.is_none() {
+        if self.lists.block(&self.core.lists, block.0).await?.is_none() {
             return Err(DiskError::NoBlock(block.0));
         }
         let read = self.blocks(&area, block.0, block.0 + 1).await?;
@@ -112,8 +112,8 @@ impl Aru {
                 block_bytes: block_size,
             });
         }
-        let there = self.lists.block(&self.disk, block.0).await?;
-        let area = self.disk.area_volume().filter(|_| there.is_some());
+        let there = self.lists.block(&self.core.lists, block.0).await?;
+        let area = self.core.area().filter(|_| there.is_some());
         let area = area.ok_or(DiskError::NoBlock(block.0))?;
         self.write(&area, block.0 * block_size, data).await
     }
@@ -124,7 +124,7 @@ impl Aru {
     /// # Errors
     /// When there are no such blocks, memory is full, or failed.
     pub async fn write_blocks(&mut self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
-        let area = self.disk.area_volume();
+        let area = self.core.area();
         let area = area.ok_or(DiskError::NoBlock(offset / self.block()))?;
         self.write(&area, offset, data).await
     }
@@ -134,7 +134,7 @@ impl Aru {
     /// # Errors
     /// As for [`Aru::write_blocks`].
     pub async fn write_blocks_buf(&mut self, offset: u64, data: LooseBuf) -> Result<(), DiskError> {
-        let area = self.disk.area_volume();
+        let area = self.core.area();
         let area = area.ok_or(DiskError::NoBlock(offset / self.block()))?;
         self.write_buf(&area, offset, data).await
     }
@@ -144,7 +144,7 @@ impl Aru {
     /// # Errors
     /// When there are no such blocks, damaged, or failed.
     pub async fn read_blocks(&self, offset: u64, len: u64) -> Result<Vec<Piece>, DiskError> {
-        let area = self.disk.area_volume();
+        let area = self.core.area();
         let area = area.ok_or(DiskError::NoBlock(offset / self.block()))?;
         self.read(&area, offset, len).await
     }
@@ -154,13 +154,13 @@ impl Aru {
     /// # Errors
     /// When there is no such list, or failed.
     pub async fn list_blocks(&self, list: ListId) -> Result<Vec<BlockId>, DiskError> {
-        let blocks = self.lists.walk(&self.disk, list.0).await?;
+        let blocks = self.lists.walk(&self.core.lists, list.0).await?;
         Ok(blocks.into_iter().map(BlockId).collect())
     }
 
     fn records(&mut self) -> View<'_> {
         View {
-            disk: &self.disk,
+            lists: &self.core.lists,
             shadow: &mut self.lists,
         }
     }

@@ -1,5 +1,6 @@
 //! Verifies all lists.
 
+use super::area::Lists;
 use super::bits::Bits;
 use super::{BlockId, ListId};
 use crate::disk::Disk;
@@ -37,18 +38,19 @@ impl Disk {
     pub async fn check_lists(&self) -> Result<ListsReport, DiskError> {
         let mut report = ListsReport::default();
         let mut seen = Bits::default();
-        let zones = self.list_state().zones;
-        let zone_count = self.area_blocks().div_ceil(zones.blocks());
+        let lists = &self.core().lists;
+        let zones = lists.zones;
+        let zone_count = lists.pages.blocks().div_ceil(zones.blocks());
         for zone in 0..zone_count {
             for slot in 0..zones.records() {
                 let list = zones.list(zone, slot);
-                self.check_list(list, &mut seen, &mut report).await?;
+                check_list(lists, list, &mut seen, &mut report).await?;
             }
         }
         for zone in 0..zone_count {
             for slot in 0..zones.records() {
                 let block = zones.block(zone, slot);
-                match self.committed_block(block).await {
+                match lists.block(block).await {
                     Ok(Some(record)) if !seen.get(block) => {
                         let list = record.list;
                         report.problem(format!(
@@ -63,46 +65,46 @@ impl Disk {
         }
         Ok(report)
     }
+}
 
-    async fn check_list(
-        &self,
-        list: u64,
-        seen: &mut Bits,
-        report: &mut ListsReport,
-    ) -> Result<(), DiskError> {
-        let record = match self.committed_list(list).await {
-            Ok(Some(record)) => record,
-            Ok(None) => return Ok(()),
-            Err(DiskError::ListsDamaged(text)) => {
-                report.problem(text);
-                return Ok(());
-            }
-            Err(error) => return Err(error),
+async fn check_list(
+    lists: &Lists,
+    list: u64,
+    seen: &mut Bits,
+    report: &mut ListsReport,
+) -> Result<(), DiskError> {
+    let record = match lists.list(list).await {
+        Ok(Some(record)) => record,
+        Ok(None) => return Ok(()),
+        Err(DiskError::ListsDamaged(text)) => {
+            report.problem(text);
+            return Ok(());
+        }
+        Err(error) => return Err(error),
+    };
+    report.lists += 1;
+    let (mut at, mut before, mut count) = (record.first, 0, 0);
+    while at != 0 {
+        let found = match lists.block(at).await {
+            Err(DiskError::ListsDamaged(_)) => None,
+            found => found?,
         };
-        report.lists += 1;
-        let (mut at, mut before, mut count) = (record.first, 0, 0);
-        while at != 0 {
-            let found = match self.committed_block(at).await {
-                Err(DiskError::ListsDamaged(_)) => None,
-                found => found?,
-            };
-            let sound = found.filter(|found| found.list == list && found.prev == before);
-            let Some(found) = sound.filter(|_| !seen.get(at)) else {
-                let (list, at) = (ListId(list), BlockId(at));
-                report.problem(format!("list {list} is broken at block {at}"));
-                return Ok(());
-            };
-            seen.set(at);
-            count += 1;
-            (before, at) = (at, found.next);
-        }
-        report.blocks += count;
-        if count != record.count || before != record.last {
-            report.problem(format!(
-                "list {list} has {count} blocks up to {before} and says {} up to {}",
-                record.count, record.last
-            ));
-        }
-        Ok(())
+        let sound = found.filter(|found| found.list == list && found.prev == before);
+        let Some(found) = sound.filter(|_| !seen.get(at)) else {
+            let (list, at) = (ListId(list), BlockId(at));
+            report.problem(format!("list {list} is broken at block {at}"));
+            return Ok(());
+        };
+        seen.set(at);
+        count += 1;
+        (before, at) = (at, found.next);
     }
+    report.blocks += count;
+    if count != record.count || before != record.last {
+        report.problem(format!(
+            "list {list} has {count} blocks up to {before} and says {} up to {}",
+            record.count, record.last
+        ));
+    }
+    Ok(())
 }

@@ -138,3 +138,19 @@ async fn neighbour(
         _ => Err(records.broken(list)),
     }
 }
+
+/// The words of the record at byte `at` of a page.
+pub(crate) fn words_at(page: &[u8], at: u32) -> [u64; 2] {
+    let (words, _) = page[at as usize..at as usize + 16].as_chunks::<8>();
+    [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])]
+}
+
+pub(crate) fn decode_block(words: [u64; 2], id: u64) -> Result<Option<BlockRecord>, DiskError> {
+    BlockRecord::decode(words)
+        .map_err(|error| DiskError::ListsDamaged(format!("block {id}: {error}")))
+}
+
+pub(crate) fn decode_list(words: [u64; 2], id: u64) -> Result<Option<ListRecord>, DiskError> {
+    ListRecord::decode(words)
+        .map_err(|error| DiskError::ListsDamaged(format!("list {id}: {error}")))
+}

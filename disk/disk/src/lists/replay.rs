@@ -1,9 +1,9 @@
 //! Repeats the list operations of a recovery unit over the committed state when the unit ends.
 
 use super::Id;
-use super::records::{self, Records};
+use super::area::Lists;
+use super::records::{self, Records, decode_block, decode_list, words_at};
 use super::shadow::{ListOp, damaged};
-use crate::disk::Disk;
 use crate::error::DiskError;
 use crate::map;
 use crate::pages::Edits;
@@ -13,20 +13,19 @@ use tonearm_engine::CommitChange;
 use tonearm_format::{BlockRecord, ListRecord, RecordAt};
 
 /// The committed pages, with the unit's operations done on copies of them.
-pub(crate) struct Replay {
-    disk: Disk,
+pub(crate) struct Replay<'a> {
+    lists: &'a Lists,
     edits: Edits,
     /// Blocks that the unit frees.
     pub freed: BTreeSet<u64>,
     freed_lists: Vec<u64>,
 }
 
-impl Replay {
-    pub fn new(disk: &Disk) -> Self {
-        disk.list_state().pages.hold();
+impl<'a> Replay<'a> {
+    pub fn new(lists: &'a Lists) -> Self {
         Self {
-            disk: disk.clone(),
-            edits: Edits::new(&disk.list_state().pages),
+            lists,
+            edits: Edits::new(&lists.pages),
             freed: BTreeSet::new(),
             freed_lists: Vec::new(),
         }
@@ -34,7 +33,7 @@ impl Replay {
 
     /// False when others have committed since.
     pub fn is_current(&self) -> bool {
-        self.edits.is_current(&self.disk.list_state().pages)
+        self.edits.is_current()
     }
 
     /// Does the operations, and checks that the blocks `written` exist.
@@ -102,9 +101,8 @@ impl Replay {
     }
 
     /// Adds the changes of the operations. The commit must follow without an await, and then [`Replayed::apply`].
-    pub fn changes(mut self, changes: &mut Vec<CommitChange>) -> Replayed {
-        let area = self.disk.list_state().area.borrow().clone();
-        if let Some(area) = area {
+    pub fn changes(self, changes: &mut Vec<CommitChange>) -> Replayed {
+        if let Some(area) = self.lists.pages.volume() {
             let area = area.borrow();
             let mut freed = self.freed.iter().copied().peekable();
             while let Some(first) = freed.next() {
@@ -115,13 +113,10 @@ impl Replay {
                 changes.extend(area.runs(first, count).iter().map(map::trim_of));
             }
         }
-        let none = Edits::new(&self.disk.list_state().pages);
-        let edits = std::mem::replace(&mut self.edits, none);
-        let pages = edits.finish(|page| self.disk.area_home(page), changes);
-        let lists = self.freed_lists.iter().map(|list| Id::List(*list));
-        let freed = self.freed.iter().map(|block| Id::Block(*block));
+        let lists = self.freed_lists.into_iter().map(Id::List);
+        let freed = self.freed.into_iter().map(Id::Block);
         Replayed {
-            pages,
+            pages: self.edits.finish(changes),
             freed: freed.chain(lists).collect(),
         }
     }
@@ -130,48 +125,42 @@ impl Replay {
         if let Some(page) = self.edits.get(place.page) {
             return Ok(words_at(page, place.at));
         }
-        let page = self.disk.list_page(place.page).await?;
+        let page = self.lists.pages.load(place.page).await?;
         let words = words_at(&page, place.at);
         self.edits.see(place.page, page);
         Ok(words)
     }
 
     fn set(&mut self, place: RecordAt, words: [u64; 2]) {
-        let page = self.edits.change(place.page, self.disk.pool());
+        let page = self.edits.change(place.page);
         let at = place.at as usize;
         page[at..at + 8].copy_from_slice(&words[0].to_le_bytes());
         page[at + 8..at + 16].copy_from_slice(&words[1].to_le_bytes());
     }
 }
 
-impl Drop for Replay {
-    fn drop(&mut self) {
-        self.disk.list_state().pages.release();
-    }
-}
-
-impl Records for Replay {
+impl Records for Replay<'_> {
     async fn block(&mut self, id: u64) -> Result<Option<BlockRecord>, DiskError> {
-        match self.disk.block_place(id) {
+        match self.lists.block_place(id) {
             Some(place) => decode_block(self.words(place).await?, id),
             None => Ok(None),
         }
     }
 
     async fn list(&mut self, id: u64) -> Result<Option<ListRecord>, DiskError> {
-        match self.disk.list_place(id) {
+        match self.lists.list_place(id) {
             Some(place) => decode_list(self.words(place).await?, id),
             None => Ok(None),
         }
     }
 
     fn set_block(&mut self, id: u64, record: Option<BlockRecord>) {
-        let place = self.disk.block_place(id).expect("looked up before");
+        let place = self.lists.block_place(id).expect("looked up before");
         self.set(place, BlockRecord::encode(record));
     }
 
     fn set_list(&mut self, id: u64, record: Option<ListRecord>) {
-        let place = self.disk.list_place(id).expect("looked up before");
+        let place = self.lists.list_place(id).expect("looked up before");
         self.set(place, ListRecord::encode(record));
     }
 
@@ -188,25 +177,10 @@ pub(crate) struct Replayed {
 
 impl Replayed {
     /// Updates the state in memory after the commit.
-    pub fn apply(self, disk: &Disk) {
-        disk.list_state().pages.commit(self.pages);
-        disk.free_ids(self.freed);
+    pub fn apply(self, lists: &Lists) {
+        lists.pages.commit(self.pages);
+        lists.free(self.freed);
     }
-}
-
-pub(crate) fn words_at(page: &[u8], at: u32) -> [u64; 2] {
-    let (words, _) = page[at as usize..at as usize + 16].as_chunks::<8>();
-    [u64::from_le_bytes(words[0]), u64::from_le_bytes(words[1])]
-}
-
-pub(crate) fn decode_block(words: [u64; 2], id: u64) -> Result<Option<BlockRecord>, DiskError> {
-    BlockRecord::decode(words)
-        .map_err(|error| DiskError::ListsDamaged(format!("block {id}: {error}")))
-}
-
-pub(crate) fn decode_list(words: [u64; 2], id: u64) -> Result<Option<ListRecord>, DiskError> {
-    ListRecord::decode(words)
-        .map_err(|error| DiskError::ListsDamaged(format!("list {id}: {error}")))
 }
 
 fn in_use(id: Id) -> DiskError {

@@ -2,8 +2,8 @@
 //! which are repeated when the unit ends (ARU 4).
 
 use super::Id;
+use super::area::Lists;
 use super::records::Records;
-use crate::disk::Disk;
 use crate::error::DiskError;
 use std::collections::BTreeMap;
 use tonearm_format::{BlockRecord, ListRecord};
@@ -36,10 +36,10 @@ impl ListShadow {
     ///
     /// # Errors
     /// When a page cannot be read.
-    pub async fn block(&self, disk: &Disk, id: u64) -> Result<Option<BlockRecord>, DiskError> {
+    pub async fn block(&self, lists: &Lists, id: u64) -> Result<Option<BlockRecord>, DiskError> {
         let record = match self.blocks.get(&id) {
             Some(record) => *record,
-            None => disk.committed_block(id).await?,
+            None => lists.block(id).await?,
         };
         let deleted = |record: &BlockRecord| matches!(self.lists.get(&record.list), Some(None));
         Ok(record.filter(|record| !deleted(record)))
@@ -49,10 +49,10 @@ impl ListShadow {
     ///
     /// # Errors
     /// When a page cannot be read.
-    pub async fn list(&self, disk: &Disk, id: u64) -> Result<Option<ListRecord>, DiskError> {
+    pub async fn list(&self, lists: &Lists, id: u64) -> Result<Option<ListRecord>, DiskError> {
         match self.lists.get(&id) {
             Some(record) => Ok(*record),
-            None => disk.committed_list(id).await,
+            None => lists.list(id).await,
         }
     }
 
@@ -60,16 +60,16 @@ impl ListShadow {
     ///
     /// # Errors
     /// When there is no such list, or others have changed it so that the unit's records do not match it any more.
-    pub async fn walk(&self, disk: &Disk, list: u64) -> Result<Vec<u64>, DiskError> {
-        let pages = &disk.list_state().pages;
+    pub async fn walk(&self, lists: &Lists, list: u64) -> Result<Vec<u64>, DiskError> {
+        let pages = &lists.pages;
         'again: loop {
             let version = pages.version();
-            let record = self.list(disk, list).await?;
+            let record = self.list(lists, list).await?;
             let record = record.ok_or(DiskError::NoList(list))?;
             let mut blocks = Vec::with_capacity(record.count.min(1 << 16) as usize);
-            let (mut at, limit) = (record.first, disk.area_blocks());
+            let (mut at, limit) = (record.first, pages.blocks());
             while at != 0 {
-                let found = self.block(disk, at).await?;
+                let found = self.block(lists, at).await?;
                 if pages.version() != version {
                     continue 'again;
                 }
@@ -89,17 +89,17 @@ impl ListShadow {
 
 /// A unit's lists, to be changed.
 pub(crate) struct View<'a> {
-    pub disk: &'a Disk,
+    pub lists: &'a Lists,
     pub shadow: &'a mut ListShadow,
 }
 
 impl Records for View<'_> {
     async fn block(&mut self, id: u64) -> Result<Option<BlockRecord>, DiskError> {
-        self.shadow.block(self.disk, id).await
+        self.shadow.block(self.lists, id).await
     }
 
     async fn list(&mut self, id: u64) -> Result<Option<ListRecord>, DiskError> {
-        self.shadow.list(self.disk, id).await
+        self.shadow.list(self.lists, id).await
     }
 
     fn set_block(&mut self, id: u64, record: Option<BlockRecord>) {

@@ -640,9 +640,10 @@ impl Client {
             (Some(mut unit), 0..=9 | 11..=12) => {
                 let resizes = matches!(op, Some(Op::Resize(_)));
                 Box::pin(async move {
-                    let done = match resizes {
-                        true => unit.resize(&file, offset.max(1)).await,
-                        false => unit.write(&file, offset, &data).await,
+                    let done = if resizes {
+                        unit.resize(&file, offset.max(1)).await
+                    } else {
+                        unit.write(&file, offset, &data).await
                     };
                     (Some(unit), done)
                 })

@@ -36,13 +36,14 @@ pub fn store(bytes: u64) -> DiskImage {
 
 /// As [`store`], with a log of `log_bytes`, and with half of the segments to spare in the segments layout.
 pub fn with_log(bytes: u64, log_bytes: u64, segments: bool) -> DiskImage {
-    let home = match segments {
-        false => tonearm_disk::HomeParams::Overwrite,
-        true => tonearm_disk::HomeParams::Segments {
+    let home = if segments {
+        tonearm_disk::HomeParams::Segments {
             segment_bytes: 64 << 10,
             spare_percent: 50,
             placement: Placement::Append,
-        },
+        }
+    } else {
+        tonearm_disk::HomeParams::Overwrite
     };
     made(bytes, log_bytes, home, false)
 }

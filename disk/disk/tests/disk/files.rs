@@ -304,13 +304,12 @@ fn a_size_that_a_unit_sets_cuts_off_what_others_add_meanwhile() {
             b.write(&file, B, &[2; 2 * BLOCK]).await.unwrap();
             b.end().await.unwrap();
             // In the same unit, and in a later one.
-            match size == B + 50 {
-                true => a.resize(&file, 3 * B).await.unwrap(),
-                false => {
-                    a.end().await.unwrap();
-                    a = disk.begin();
-                    a.resize(&file, 3 * B).await.unwrap();
-                }
+            if size == B + 50 {
+                a.resize(&file, 3 * B).await.unwrap();
+            } else {
+                a.end().await.unwrap();
+                a = disk.begin();
+                a.resize(&file, 3 * B).await.unwrap();
             }
             a.end().await.unwrap();
             let now = content(&disk, "f").await;

@@ -206,9 +206,10 @@ impl Run {
         let mut simple = Unit::default();
         let version = self.model.version;
         let committed = self.model.committed().clone();
-        let unit = match open {
-            true => self.model.units[slot].as_mut().unwrap(),
-            false => &mut simple,
+        let unit = if open {
+            self.model.units[slot].as_mut().unwrap()
+        } else {
+            &mut simple
         };
         let view = unit.over(&committed).map(|(state, _)| state);
         // A unit that cannot end any more, because others have deleted what it wrote, has no state to compare with.
@@ -226,9 +227,10 @@ impl Run {
         let disk = self.disk.clone();
         macro_rules! call {
             ($name:ident ( $($argument:expr),* )) => {
-                match open {
-                    true => self.units[slot].as_mut().unwrap().$name($($argument),*).await,
-                    false => disk.$name($($argument),*).await,
+                if open {
+                    self.units[slot].as_mut().unwrap().$name($($argument),*).await
+                } else {
+                    disk.$name($($argument),*).await
                 }
             };
         }
@@ -267,9 +269,10 @@ impl Run {
             Some(Op::Insert(block, ..)) => self.model.check_fresh(Ok(block)),
             _ => {}
         }
-        let unit = match open {
-            true => self.model.units[slot].as_mut().unwrap(),
-            false => &mut simple,
+        let unit = if open {
+            self.model.units[slot].as_mut().unwrap()
+        } else {
+            &mut simple
         };
         if let Some(op) = op {
             unit.since.get_or_insert(version);

@@ -90,20 +90,20 @@ fn polls_of_waiting(writers: u64, for_memory: bool) -> u64 {
         main.write(0, data, true).await.unwrap();
         engine.drain().await.unwrap();
         // All that there is.
-        let (memory, log) = match for_memory {
-            true => (Some(engine.reserve(8 << 20).await.unwrap()), None),
-            false => {
-                let most = engine.commit_blocks_max();
-                (None, Some(engine.admit(most, 1).await.unwrap()))
-            }
+        let (memory, log) = if for_memory {
+            (Some(engine.reserve(8 << 20).await.unwrap()), None)
+        } else {
+            let most = engine.commit_blocks_max();
+            (None, Some(engine.admit(most, 1).await.unwrap()))
         };
         let waiting: Vec<_> = (0..writers)
             .map(|_| {
                 let engine = engine.clone();
                 rt.spawn(async move {
-                    match for_memory {
-                        true => drop(engine.reserve(B).await.unwrap()),
-                        false => drop(engine.admit(40, 0).await.unwrap()),
+                    if for_memory {
+                        drop(engine.reserve(B).await.unwrap());
+                    } else {
+                        drop(engine.admit(40, 0).await.unwrap());
                     }
                 })
             })

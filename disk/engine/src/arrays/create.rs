@@ -51,45 +51,14 @@ pub fn plan_array(
     primary: &MemberSpace,
     members: &[MemberSpace],
 ) -> Result<(CreatePlan, ArrayPlan), EngineError> {
-    let fail = |why: String| Err(EngineError::Create(why));
-    let (least, level) = (array.level.members_min(), array.level.name());
-    if !(least..=ARRAY_MEMBERS_MAX).contains(&members.len()) {
-        return fail(format!(
-            "{level} takes {least} to {ARRAY_MEMBERS_MAX} members, each with its own --data; {} given",
-            members.len()
-        ));
-    }
-    if params.head.is_some() {
-        return fail("an array cannot yet go with a log that follows its drive's head".into());
-    }
-    if let Some(member) = members.iter().find(|m| m.path.len() > PATH_MAX) {
-        let path = &member.path;
-        return fail(format!(
-            "{path}: a member's path has at most {PATH_MAX} bytes"
-        ));
-    }
+    check(params, array, members)?;
     let unit = array.stripe_bytes;
-    if !(SECTOR as u64..=u64::from(STRIPE_MAX)).contains(&unit) || !unit.is_power_of_two() {
-        return fail(format!(
-            "a stripe unit of {unit} bytes is not possible: it is a power of two from 4 KiB to 64 MiB; 64KiB is a good \
-             one"
-        ));
-    }
     let parity = array.level == ArrayLevel::Raid5;
     let row_bytes = (members.len() - usize::from(parity)) as u64 * unit;
-    let records_bytes = match parity {
-        true => {
-            let slot = unit + SECTOR as u64;
-            (RECORDS_BYTES / slot).clamp(*RECORDS.start(), *RECORDS.end()) * slot
-        }
-        false => 0,
-    };
+    let records_bytes = if parity { records_bytes(unit) } else { 0 };
     // All members count as large as the smallest. The home may begin up to a stripe later than it would elsewhere.
-    let smallest = members
-        .iter()
-        .filter_map(|member| member.available_bytes)
-        .min();
-    let available = smallest.map(|bytes| {
+    let smallest = members.iter().filter_map(|member| member.available_bytes);
+    let available = smallest.min().map(|bytes| {
         let rows = bytes.saturating_sub(HEADER_AREA_BYTES) / unit;
         (rows * row_bytes).saturating_sub(row_bytes)
     });
@@ -154,6 +123,45 @@ pub fn plan_array(
     Ok((plan, of_array))
 }
 
+/// Bytes for the parity records of stripe units of `unit` bytes.
+fn records_bytes(unit: u64) -> u64 {
+    let slot = unit + SECTOR as u64;
+    (RECORDS_BYTES / slot).clamp(*RECORDS.start(), *RECORDS.end()) * slot
+}
+
+/// Checks what does not depend on the plan.
+fn check(
+    params: &CreateParams,
+    array: &ArrayParams,
+    members: &[MemberSpace],
+) -> Result<(), EngineError> {
+    let fail = |why: String| Err(EngineError::Create(why));
+    let (least, level) = (array.level.members_min(), array.level.name());
+    if !(least..=ARRAY_MEMBERS_MAX).contains(&members.len()) {
+        return fail(format!(
+            "{level} takes {least} to {ARRAY_MEMBERS_MAX} members, each with its own --data; {} given",
+            members.len()
+        ));
+    }
+    if params.head.is_some() {
+        return fail("an array cannot yet go with a log that follows its drive's head".into());
+    }
+    if let Some(member) = members.iter().find(|m| m.path.len() > PATH_MAX) {
+        let path = &member.path;
+        return fail(format!(
+            "{path}: a member's path has at most {PATH_MAX} bytes"
+        ));
+    }
+    let unit = array.stripe_bytes;
+    if !(SECTOR as u64..=u64::from(STRIPE_MAX)).contains(&unit) || !unit.is_power_of_two() {
+        return fail(format!(
+            "a stripe unit of {unit} bytes is not possible: it is a power of two from 4 KiB to 64 MiB; 64KiB is a good \
+             one"
+        ));
+    }
+    Ok(())
+}
+
 /// Makes the array of `members` for a new store, and gives the two members of that store: the primary one, which reads as
 /// zeroes but for the descriptor, and the array. `progress` gets members done, and of all.
 ///
@@ -182,10 +190,7 @@ pub async fn create_array(
         }
         progress(done, all);
     }
-    let named = |member: &NewMember| MemberDevice {
-        path: member.device.name().to_string(),
-        device: member.device.clone(),
-    };
+    let named = |member: &NewMember| MemberDevice::new(member.device.clone());
     let first = named(&primary);
     let devices: Vec<MemberDevice> = members.iter().map(named).collect();
     let keeper = Keeper::new(

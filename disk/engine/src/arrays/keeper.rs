@@ -199,6 +199,31 @@ impl Keeper {
         if next.check().is_err() {
             return Err(of_primary(IoError::EINVAL));
         }
+        let untold = self.tell(&next, present).await;
+        if let Some((index, error)) = refusal(&next, &untold, on_all) {
+            return Err(Unsaved {
+                member: Some(index),
+                device: self.name(index),
+                error,
+            });
+        }
+        if !untold.is_empty() {
+            return Ok(untold);
+        }
+        for pair in pairs(self.newest.primary) {
+            for write in self.write_pair(&self.primary.device, &next, pair) {
+                if let (Err(error), _) = write.await {
+                    self.failed.set(Some(error));
+                    return Err(of_primary(error));
+                }
+            }
+        }
+        *self.descriptor.borrow_mut() = next;
+        Ok(untold)
+    }
+
+    /// Writes `next` to the members that are `present`. Returns those that could not be told.
+    async fn tell(&self, next: &ArrayDescriptor, present: &[bool]) -> Vec<(usize, IoError)> {
         let in_use: Vec<(usize, Rc<dyn Device>)> = {
             let members = self.members.borrow();
             let members = members.iter().zip(present).enumerate();
@@ -230,36 +255,7 @@ impl Keeper {
                 }
             }
         }
-        let missing = next.missing.map(|missing| usize::from(missing.member));
-        let others = untold.iter().filter(|(index, _)| Some(*index) != missing);
-        let lacking = others.clone().count() + usize::from(missing.is_some());
-        let refused = match on_all {
-            true => untold.first(),
-            false => others
-                .clone()
-                .next()
-                .filter(|_| lacking > next.level.spare_members()),
-        };
-        if let Some((index, error)) = refused {
-            return Err(Unsaved {
-                member: Some(*index),
-                device: self.name(*index),
-                error: *error,
-            });
-        }
-        if !untold.is_empty() {
-            return Ok(untold);
-        }
-        for pair in pairs(self.newest.primary) {
-            for write in self.write_pair(&self.primary.device, &next, pair) {
-                if let (Err(error), _) = write.await {
-                    self.failed.set(Some(error));
-                    return Err(of_primary(error));
-                }
-            }
-        }
-        *self.descriptor.borrow_mut() = next;
-        Ok(untold)
+        untold
     }
 
     /// Saves that an array without redundancy was closed in order.
@@ -288,6 +284,22 @@ impl Keeper {
         };
         [pair, pair + 1].map(write).into()
     }
+}
+
+/// The member for which a save of `next` fails, if those that are `untold` are too many.
+fn refusal(
+    next: &ArrayDescriptor,
+    untold: &[(usize, IoError)],
+    on_all: bool,
+) -> Option<(usize, IoError)> {
+    if on_all {
+        return untold.first().copied();
+    }
+    let missing = next.missing.map(|missing| usize::from(missing.member));
+    let others = untold.iter().filter(|(index, _)| Some(*index) != missing);
+    let lacking = others.clone().count() + usize::from(missing.is_some());
+    let first = others.copied().next();
+    first.filter(|_| lacking > next.level.spare_members())
 }
 
 /// The first slots of the two pairs, in the order in which a save takes them. `newest` is the first slot that had the

@@ -142,6 +142,82 @@ pub async fn open_array(
     }
 }
 
+/// What a candidate turns out to be.
+#[derive(PartialEq, Eq, Debug)]
+enum Verdict {
+    /// The member with this index. With a trouble it is not used.
+    Member(usize, Option<Trouble>),
+    /// No member of the array, for this reason.
+    NoMember(&'static str),
+    /// It must not be where it is: the opening is refused.
+    Refused(String),
+}
+
+/// What is known of a candidate.
+struct Judged<'a> {
+    /// Its own descriptor; `None` when it has none.
+    own: Option<&'a ArrayDescriptor>,
+    /// Its size.
+    bytes: u64,
+    /// The caller has named it, so it must be a member.
+    is_named: bool,
+}
+
+impl Judged<'_> {
+    /// What it is for an array whose primary member, `primary`, has the descriptor `known`.
+    fn verdict(&self, known: &ArrayDescriptor, primary: &str) -> Verdict {
+        let Some(own) = self.own else {
+            if self.is_named {
+                return Verdict::Refused(
+                    "is no member of an array; to put it in the place of a missing member, use \
+                     `tonearm member replace`"
+                        .into(),
+                );
+            }
+            // A new drive in the place of an old one, or a drive that cannot be read.
+            return Verdict::NoMember("it has no array descriptor");
+        };
+        if own.store != known.store || own.array != known.array {
+            return Verdict::Refused(format!(
+                "is a member of another store than {primary}; name the right file with --member"
+            ));
+        }
+        let index = usize::from(own.own_index.unwrap_or(u16::MAX));
+        let identity = own.members.get(index).map(|member| member.uuid);
+        let is_member = |at: usize| Some(known.members[at].uuid) == identity;
+        let Some(index) = (0..known.members.len()).find(|at| is_member(*at)) else {
+            if self.is_named {
+                let why = "was replaced and is no member of the array any more";
+                return Verdict::Refused(why.into());
+            }
+            return Verdict::NoMember("it is a member that was replaced");
+        };
+        let (update, needed) = (known.generation, known.member_bytes());
+        if own.generation > update + 1 {
+            return Verdict::Refused(format!(
+                "is newer than {primary} (update {}, {primary} has {update}): that is an old copy; use the present one",
+                own.generation
+            ));
+        }
+        let failed =
+            |missing: &ArrayMissing| usize::from(missing.member) == index && !missing.replaced;
+        let trouble = if known.missing.as_ref().is_some_and(failed) {
+            Some(Trouble::Stale("the array was in use without it".into()))
+        } else if own.generation < update {
+            Some(Trouble::Stale(format!(
+                "the array was in use without it (update {} of {update})",
+                own.generation
+            )))
+        } else if self.bytes < needed {
+            let why = format!("it is truncated: it has {} bytes of {needed}", self.bytes);
+            Some(Trouble::Missing(why))
+        } else {
+            None
+        };
+        Verdict::Member(index, trouble)
+    }
+}
+
 impl Found {
     /// Finds out which member `candidate` is, and whether its content is that of the array.
     async fn take(
@@ -151,66 +227,30 @@ impl Found {
         candidate: Candidate,
     ) -> Result<(), EngineError> {
         let Candidate { device, expected } = candidate;
+        let found = match find_descriptor(pool, &device).await {
+            // A drive that the caller has named is not left out in silence.
+            Err(EngineError::ArrayMember { error, .. }) if expected.is_some() => {
+                self.reject(expected, format!("it cannot be read: {error}"));
+                return Ok(());
+            }
+            found => found?,
+        };
+        let candidate = Judged {
+            own: found.as_ref().map(|(own, _)| own),
+            bytes: device.device.size_bytes(),
+            is_named: expected.is_none(),
+        };
         let wrong = |why: String| EngineError::WrongMember {
             member: device.path.clone(),
             why,
         };
-        let (own, slot) = match find_descriptor(pool, &device).await {
-            Ok(Some(found)) => found,
-            Ok(None) if expected.is_none() => {
-                return Err(wrong(
-                    "is no member of an array; to put it in the place of a missing member, use \
-                     `tonearm member replace`"
-                        .into(),
-                ));
+        let (index, trouble) = match candidate.verdict(&self.descriptor, &primary.path) {
+            Verdict::Refused(why) => return Err(wrong(why)),
+            Verdict::NoMember(why) => {
+                self.reject(expected, why.into());
+                return Ok(());
             }
-            // A new drive in the place of an old one, or a drive that cannot be read.
-            Ok(None) => return self.reject(expected, "it has no array descriptor"),
-            // A drive that the caller has named is not left out in silence.
-            Err(EngineError::ArrayMember { error, .. }) if expected.is_some() => {
-                return self.reject(expected, &format!("it cannot be read: {error}"));
-            }
-            Err(error) => return Err(error),
-        };
-        if own.store != self.descriptor.store || own.array != self.descriptor.array {
-            let primary = &primary.path;
-            return Err(wrong(format!(
-                "is a member of another store than {primary}; name the right file with --member"
-            )));
-        }
-        let index = usize::from(own.own_index.unwrap_or(u16::MAX));
-        let identity = own.members.get(index).map(|member| member.uuid);
-        let is_member = |at: usize| Some(self.descriptor.members[at].uuid) == identity;
-        let Some(index) = (0..self.members.len()).find(|at| is_member(*at)) else {
-            if expected.is_none() {
-                return Err(wrong(
-                    "was replaced and is no member of the array any more".into(),
-                ));
-            }
-            return self.reject(expected, "it is a member that was replaced");
-        };
-        let (known, needed) = (self.descriptor.generation, self.descriptor.member_bytes());
-        if own.generation > known + 1 {
-            return Err(wrong(format!(
-                "is newer than {} (update {}, {} has {known}): that is an old copy; use the present one",
-                primary.path, own.generation, primary.path
-            )));
-        }
-        let failed =
-            |missing: &ArrayMissing| usize::from(missing.member) == index && !missing.replaced;
-        let trouble = if self.descriptor.missing.as_ref().is_some_and(failed) {
-            Some(Trouble::Stale("the array was in use without it".into()))
-        } else if own.generation < known {
-            Some(Trouble::Stale(format!(
-                "the array was in use without it (update {} of {known})",
-                own.generation
-            )))
-        } else if device.device.size_bytes() < needed {
-            let bytes = device.device.size_bytes();
-            let why = format!("it is truncated: it has {bytes} bytes of {needed}");
-            Some(Trouble::Missing(why))
-        } else {
-            None
+            Verdict::Member(index, trouble) => (index, trouble),
         };
         match (&self.members[index], trouble) {
             // An old copy beside the member itself.
@@ -224,7 +264,7 @@ impl Found {
             (None, None) => {
                 self.members[index] = Some(device);
                 self.troubles[index] = None;
-                self.newest.members[index] = slot;
+                self.newest.members[index] = found.map_or(0, |(_, slot)| slot);
             }
             (None, trouble) => self.troubles[index] = trouble,
         }
@@ -232,11 +272,10 @@ impl Found {
     }
 
     /// A device where a member should be is not used.
-    fn reject(&mut self, expected: Option<usize>, why: &str) -> Result<(), EngineError> {
+    fn reject(&mut self, expected: Option<usize>, why: String) {
         if let Some(index) = expected.filter(|index| self.members[*index].is_none()) {
-            self.troubles[index] = Some(Trouble::Missing(why.to_string()));
+            self.troubles[index] = Some(Trouble::Missing(why));
         }
-        Ok(())
     }
 
     /// Refuses an array that lacks more members than it can do without. A replacement that is not rebuilt counts as
@@ -428,3 +467,7 @@ impl From<Unsaved> for EngineError {
         }
     }
 }
+
+#[cfg(test)]
+#[path = "open_test.rs"]
+mod open_test;

@@ -35,10 +35,7 @@ pub const fn placed(placement: Placement) -> HomeParams {
 pub fn drive(rt: &Rt, index: usize, bytes: u64) -> MemberDevice {
     let path = format!("drive-{index}");
     let raw = RawDevice::new(rt, DeviceId(index as u32), bytes, SECTOR as u32, &path);
-    MemberDevice {
-        device: Rc::new(raw),
-        path,
-    }
+    MemberDevice::new(Rc::new(raw))
 }
 
 pub fn params(home: HomeParams) -> CreateParams {

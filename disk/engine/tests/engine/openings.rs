@@ -61,10 +61,7 @@ async fn opened_and_closed(
     });
     poll_fn(|context| {
         let done = work.as_mut().poll(context).map(Some);
-        match ends() {
-            true => Poll::Ready(None),
-            false => done,
-        }
+        if ends() { Poll::Ready(None) } else { done }
     })
     .await
 }

@@ -323,9 +323,10 @@ fn a_wait_that_is_given_up_makes_no_more_rounds() {
                 commit(&engine, vec![writes(0, 1, 1)]).await.unwrap();
                 let own = engine.clone();
                 let mut waits: Pin<Box<dyn Future<Output = ()>>> = Box::pin(async move {
-                    match checkpoint {
-                        true => drop(own.checkpoint().await),
-                        false => drop(own.drain().await),
+                    if checkpoint {
+                        drop(own.checkpoint().await)
+                    } else {
+                        drop(own.drain().await)
                     }
                 });
                 let polled =

@@ -29,9 +29,10 @@ impl Met {
     }
 
     fn check_new(&self, page: u64) -> Result<(), TreeError> {
-        match self.has(page) {
-            true => Err(TreeError::Damaged(format!("page {page} is used twice"))),
-            false => Ok(()),
+        if self.has(page) {
+            Err(TreeError::Damaged(format!("page {page} is used twice")))
+        } else {
+            Ok(())
         }
     }
 
@@ -103,9 +104,10 @@ impl Check {
                 0 => step.from,
                 next => key(next)?,
             };
-            let to = match step.next + 1 == node.count() {
-                true => step.to,
-                false => Some(key(step.next + 1)?),
+            let to = if step.next + 1 == node.count() {
+                step.to
+            } else {
+                Some(key(step.next + 1)?)
             };
             let child = node.child(step.next).map_err(damaged(step.page))?;
             self.child = Some((child, from, to));

@@ -137,7 +137,9 @@ impl Base {
 async fn repair(disk: &Disk) {
     let home = disk.engine().home();
     for group in 0..home.shape().groups() {
-        let _ = home.scrub_group(group).await;
+        if let Some(parity) = home.parity() {
+            let _ = parity.scrub_group(group).await;
+        }
         let _ = home.repair_group(group, RepairOptions::default()).await;
     }
     let _ = tonearm_fs::check(disk).await;

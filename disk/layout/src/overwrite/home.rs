@@ -279,9 +279,12 @@ impl Inner {
         });
         let device = &self.places.members[member].device;
         let (result, data) = device.io(Op::Read, offset, len as u64, data).await;
-        let whole = result.and_then(|moved| match moved == len {
-            true => Ok(data),
-            false => Err(IoError::EIO),
+        let whole = result.and_then(|moved| {
+            if moved == len {
+                Ok(data)
+            } else {
+                Err(IoError::EIO)
+            }
         });
         whole.map_err(|error| HomeError::of_device(Op::Read, device.name(), offset, error))
     }

@@ -14,7 +14,7 @@ use std::ops::Range;
 use tonearm_device::DirtyRanges;
 
 impl Overwrite {
-    /// See [`Home::interrupted`](crate::Home::interrupted).
+    /// See [`ParityHome::interrupted`](crate::ParityHome::interrupted).
     pub(crate) fn interrupted(
         &self,
         zeroes: Vec<ZeroRange>,

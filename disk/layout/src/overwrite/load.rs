@@ -120,7 +120,7 @@ impl Overwrite {
     /// The table of `group`, from the cache or the device.
     pub(crate) async fn table(&self, group: u64) -> Result<Rc<Table>, HomeError> {
         if let Some(table) = self.cache.borrow_mut().get(group) {
-            self.count(|stats| stats.table_hits += 1);
+            self.count(|stats| stats.overwrite.table_hits += 1);
             return Ok(table);
         }
         let load = self.start_load(group);
@@ -204,7 +204,7 @@ impl Overwrite {
         group: u64,
         mut slot: TableSlot,
     ) -> Result<TableSlot, HomeError> {
-        self.count(|stats| stats.table_fallbacks += 1);
+        self.count(|stats| stats.overwrite.table_fallbacks += 1);
         let blocks = self.places.blocks_of(group);
         let mut at = blocks.start;
         while at < blocks.end {

@@ -33,7 +33,9 @@ pub use place::OverwriteMember;
 pub(crate) use space::{blocks_of, grown, members, units};
 
 use crate::error::HomeError;
-use crate::home::{Home, HomeBlock, HomeShape, HomeStats, Piece, RoundOrder, ZeroRange};
+use crate::home::{
+    Home, HomeBlock, HomeShape, HomeStats, ParityHome, Piece, RoundOrder, ZeroRange,
+};
 use crate::report::{GroupReport, RepairOptions, RepairReport};
 use std::collections::BTreeSet;
 use std::future::ready;
@@ -63,9 +65,8 @@ impl Home for Overwrite {
         self.stats()
     }
 
-    fn members(&self) -> Vec<Rc<dyn Device>> {
-        let members = self.places.members.iter();
-        members.map(|member| member.device.clone()).collect()
+    fn parity(&self) -> Option<&dyn ParityHome> {
+        Some(self)
     }
 
     fn read(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<Piece>, HomeError>> {
@@ -84,24 +85,8 @@ impl Home for Overwrite {
         Box::pin(self.write_back(zeroes, blocks))
     }
 
-    fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<DirtyRanges> {
-        self.interrupted(zeroes, blocks)
-    }
-
     fn check_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
         Box::pin(self.check_group(group))
-    }
-
-    fn scrub_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
-        Box::pin(self.scrub_group(group))
-    }
-
-    fn scrub_stripes(
-        &self,
-        member: usize,
-        stripes: Range<u64>,
-    ) -> Boxed<'_, Result<RepairOutcome, HomeError>> {
-        Box::pin(self.scrub_stripes(member, stripes))
     }
 
     fn check_map<'a>(
@@ -121,6 +106,29 @@ impl Home for Overwrite {
 
     fn close(&self) -> Boxed<'_, Result<(), HomeError>> {
         Box::pin(ready(Ok(())))
+    }
+}
+
+impl ParityHome for Overwrite {
+    fn members(&self) -> Vec<Rc<dyn Device>> {
+        let members = self.places.members.iter();
+        members.map(|member| member.device.clone()).collect()
+    }
+
+    fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<DirtyRanges> {
+        self.interrupted(zeroes, blocks)
+    }
+
+    fn scrub_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
+        Box::pin(self.scrub_group(group))
+    }
+
+    fn scrub_stripes(
+        &self,
+        member: usize,
+        stripes: Range<u64>,
+    ) -> Boxed<'_, Result<RepairOutcome, HomeError>> {
+        Box::pin(self.scrub_stripes(member, stripes))
     }
 }
 

@@ -12,7 +12,7 @@ use tonearm_device::{Known, RepairOutcome};
 use tonearm_format::{HOLE, TableSlot, entry_of_crc};
 
 impl Overwrite {
-    /// See [`Home::scrub_group`](crate::Home::scrub_group).
+    /// See [`ParityHome::scrub_group`](crate::ParityHome::scrub_group).
     pub(crate) async fn scrub_group(&self, group: u64) -> Result<GroupReport, HomeError> {
         let _writer = self.writer.acquire(1).await;
         let (mut report, mut slot) = self.examine(group).await?;
@@ -50,7 +50,7 @@ impl Overwrite {
         Ok(report)
     }
 
-    /// See [`Home::scrub_stripes`](crate::Home::scrub_stripes).
+    /// See [`ParityHome::scrub_stripes`](crate::ParityHome::scrub_stripes).
     pub(crate) async fn scrub_stripes(
         &self,
         member: usize,

@@ -257,9 +257,10 @@ impl Overwrite {
     /// The table of a group that is about to change, for each state of its slots.
     async fn table_to_change(&self, group: u64, fresh: bool) -> Result<Rc<Table>, HomeError> {
         let empty = || TableSlot::empty(self.places.block_size as u32);
-        let slot = match fresh {
-            true => empty(),
-            false => match self.table(group).await {
+        let slot = if fresh {
+            empty()
+        } else {
+            match self.table(group).await {
                 Err(HomeError::Table { .. }) => {
                     self.count(|stats| stats.tables_lost += 1);
                     let mut slot = empty();
@@ -267,7 +268,7 @@ impl Overwrite {
                     slot
                 }
                 other => return other,
-            },
+            }
         };
         let table = Rc::new(Table::new(slot));
         self.put_table(group, &table);

@@ -83,6 +83,64 @@ pub(crate) fn capacity(layout: &SegmentLayout) -> u64 {
     payload
 }
 
+/// Items as the content of one partial.
+struct Packed {
+    entries: Vec<SummaryEntry>,
+    /// Their blocks, those joined that are adjacent in memory.
+    slices: Vec<Slice>,
+    holes: u32,
+    notes: u32,
+}
+
+impl Packed {
+    /// The content of partial `seq`, whose first block lies at `place`. Adds the map entries of `items`.
+    fn of(items: Vec<Item>, seq: u64, mut place: u64, placed: &mut Vec<MapEntry>) -> Self {
+        let mut packed = Self {
+            entries: Vec::with_capacity(items.len()),
+            slices: Vec::with_capacity(items.len() + 2),
+            holes: 0,
+            notes: 0,
+        };
+        for Item {
+            version,
+            kind,
+            data,
+        } in items
+        {
+            let version = version.unwrap_or(seq);
+            packed.entries.push(SummaryEntry { version, kind });
+            let at = match (kind, data) {
+                (kind, Some(data)) => {
+                    let crc = kind.crc().expect("what has a block has a checksum");
+                    match packed.slices.last_mut() {
+                        Some(last) if last.is_followed_by(&data) => *last = last.joined(&data),
+                        _ => packed.slices.push(data),
+                    }
+                    place += 1;
+                    Some((place - 1, crc))
+                }
+                (SummaryKind::Overwritten { place, crc, .. }, None) => {
+                    packed.notes += 1;
+                    Some((place, crc))
+                }
+                (_, None) => {
+                    packed.holes += 1;
+                    None
+                }
+            };
+            placed.push(match at {
+                Some((place, crc)) => MapEntry {
+                    place,
+                    version,
+                    crc,
+                },
+                None => MapEntry::hole(version),
+            });
+        }
+        packed
+    }
+}
+
 impl Segments {
     /// How many items fill the last segment of the chain and up to `segments` more, to the end of a part of `unit` blocks
     /// of one of them; a segment consists of whole parts. The first `holes` items have no block and `blocks` have one. All
@@ -214,86 +272,45 @@ impl Segments {
         let blocks = 2 * summary_len + payload;
         let mut state = self.state.borrow_mut();
         let seq = state.seq;
-        let behind = end.place + blocks;
-        let next = match self.blocks_left(end.place) - blocks {
-            left if left >= PARTIAL_MIN => ChainEnd {
-                place: behind,
+        let next = if self.blocks_left(end.place) - blocks >= PARTIAL_MIN {
+            Some(ChainEnd {
+                place: end.place + blocks,
                 partial: end.partial + 1,
-            },
-            _ => {
-                let Some(segment) = state.table.allocate() else {
-                    drop(state);
-                    return Err(self.full());
-                };
-                ChainEnd {
-                    place: self.media.first_place(segment),
-                    partial: 0,
-                }
-            }
+            })
+        } else {
+            state.table.allocate().map(|segment| ChainEnd {
+                place: self.media.first_place(segment),
+                partial: 0,
+            })
         };
-        let mut summary = Summary {
+        let Some(next) = next else {
+            drop(state);
+            return Err(self.full());
+        };
+        let packed = Packed::of(part, seq, end.place + summary_len, placed);
+        let summary = Summary {
             store: self.store,
             epoch: state.epoch,
             seq,
             place: end.place,
             next: next.place,
             partial: end.partial,
-            entries: Vec::with_capacity(part.len()),
+            entries: packed.entries,
         };
-        let mut place = end.place + summary_len;
-        let mut slices: Vec<Slice> = Vec::with_capacity(payload as usize + 2);
-        let (mut holes, mut notes) = (0, 0);
-        for Item {
-            version,
-            kind,
-            data,
-        } in part
-        {
-            let version = version.unwrap_or(seq);
-            summary.entries.push(SummaryEntry { version, kind });
-            let Some(data) = data else {
-                placed.push(match kind {
-                    SummaryKind::Overwritten { place, crc, .. } => {
-                        notes += 1;
-                        MapEntry {
-                            place,
-                            version,
-                            crc,
-                        }
-                    }
-                    _ => {
-                        holes += 1;
-                        MapEntry::hole(version)
-                    }
-                });
-                continue;
-            };
-            let crc = kind.crc().expect("what has a block has a checksum");
-            placed.push(MapEntry {
-                place,
-                version,
-                crc,
-            });
-            place += 1;
-            match slices.last_mut() {
-                Some(last) if last.is_followed_by(&data) => *last = last.joined(&data),
-                _ => slices.push(data),
-            }
-        }
         let mut copy = self
             .media
             .pool
             .alloc((summary_len * u64::from(block_size)) as usize);
         summary.encode(&mut copy);
-        let copy = copy.share();
+        let (copy, mut slices) = (copy.share(), packed.slices);
         slices.insert(0, copy.clone());
         slices.push(copy);
         let segment = self.media.segment_of(end.place);
         if end.partial == 0 {
             state.table.begin_use(segment, seq);
         }
-        state.table.add_holes(segment, holes);
-        state.table.add_notes(segment, notes);
+        state.table.add_holes(segment, packed.holes);
+        state.table.add_notes(segment, packed.notes);
         state.table.set_needed(segment);
         assert!(
             seq < NUMBER_MAX,
@@ -303,7 +320,7 @@ impl Segments {
         state.since_checkpoint += blocks * u64::from(block_size);
         drop(state);
         self.media
-            .count(|stats| stats.summary_blocks += 2 * summary_len);
+            .count(|stats| stats.segments.summary_blocks += 2 * summary_len);
         let (member, offset) = self.media.locate(end.place);
         let home = self.clone();
         Ok(async move {

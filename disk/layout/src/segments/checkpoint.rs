@@ -87,8 +87,8 @@ impl Segments {
         state.table.checkpointed(&dead);
         drop(state);
         self.media.count(|stats| {
-            stats.checkpoints += 1;
-            stats.checkpoint_bytes += 2 * self.media.layout.slot_bytes();
+            stats.segments.checkpoints += 1;
+            stats.segments.checkpoint_bytes += 2 * self.media.layout.slot_bytes();
         });
         Ok(())
     }

@@ -94,11 +94,11 @@ impl Segments {
             self.state.borrow_mut().table.set_drained(*segment);
         }
         self.media.count(|stats| {
-            stats.cleaned_segments += drained.len() as u64;
-            stats.cleaned_blocks += blocks;
+            stats.segments.cleaned_segments += drained.len() as u64;
+            stats.segments.cleaned_blocks += blocks;
             match policy {
-                Policy::CostAge => stats.age_passes += 1,
-                Policy::Greedy => stats.greedy_passes += 1,
+                Policy::CostAge => stats.segments.age_passes += 1,
+                Policy::Greedy => stats.segments.greedy_passes += 1,
             }
         });
         Ok(true)
@@ -373,7 +373,8 @@ impl Segments {
         });
         let is_note = |item: &&Item| matches!(item.kind, SummaryKind::Overwritten { .. });
         let notes = holes.iter().filter(is_note).count() as u64;
-        self.media.count(|stats| stats.carried_notes += notes);
+        self.media
+            .count(|stats| stats.segments.carried_notes += notes);
         let all: Vec<Item> = holes.into_iter().chain(items).collect();
         if !all.is_empty() {
             let kinds: Vec<SummaryKind> = all.iter().map(|item| item.kind).collect();

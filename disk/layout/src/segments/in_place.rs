@@ -8,7 +8,7 @@
 //! whose own summaries tell of an older version (`cleaner.rs` carries it on).
 
 use crate::error::HomeError;
-use crate::home::{HomeBlock, HomeStats};
+use crate::home::{HomeBlock, HotStats};
 use crate::segments::append::{Item, block_of};
 use crate::segments::measure::Sample;
 use crate::segments::{Segments, SegmentsOptions, State};
@@ -122,19 +122,18 @@ impl Separation {
         self.next = Nanos((2 * self.next.0).min(self.interval.0));
     }
 
-    /// `counted` with the last decision.
-    pub fn stats(&self, counted: HomeStats) -> HomeStats {
+    /// The last decision.
+    pub fn stats(&self) -> HotStats {
         let Some((decision, efficiency)) = self.decision else {
-            return counted;
+            return HotStats::default();
         };
         let milli = |number: f64| (1000.0 * number).round() as u64;
-        HomeStats {
-            hot_share_permille: milli(decision.hot_share),
-            hot_writes_permille: milli(decision.hot_writes),
-            hot_threshold: decision.threshold.into(),
+        HotStats {
+            share_permille: milli(decision.hot_share),
+            writes_permille: milli(decision.hot_writes),
+            threshold: decision.threshold.into(),
             efficiency_milli: milli(efficiency.many),
             write_cost_milli: milli(decision.cost),
-            ..counted
         }
     }
 }
@@ -290,7 +289,8 @@ impl Segments {
     /// Writes blocks, in the order of their places, over their older content. Neighbours share a device write.
     async fn write_in_place(&self, kind: Kind, blocks: Vec<InPlace>) -> Result<(), HomeError> {
         let count = blocks.len() as u64;
-        self.media.count(|stats| stats.overwritten_blocks += count);
+        self.media
+            .count(|stats| stats.segments.overwritten_blocks += count);
         let mut under_way: VecDeque<JoinHandle<Result<(), HomeError>>> = VecDeque::new();
         let mut failed = None;
         let joins = |a: &InPlace, b: &InPlace| {

@@ -233,9 +233,12 @@ impl Segments {
         let was_overwritten = table.is_rewritten(self.media.segment_of(old.place), old.version);
         let is_overwritten = old.place == new.place;
         if was_overwritten != is_overwritten {
-            self.media.count(|stats| match is_overwritten {
-                true => stats.cooled_blocks += 1,
-                false => stats.heated_blocks += 1,
+            self.media.count(|stats| {
+                if is_overwritten {
+                    stats.segments.cooled_blocks += 1;
+                } else {
+                    stats.segments.heated_blocks += 1;
+                }
             });
         }
     }

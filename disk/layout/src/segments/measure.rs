@@ -68,9 +68,10 @@ impl Segments {
             (times.page_nanos(kind), times.page_nanos(Kind::Append))
         };
         let pages = known.map_or(PAGES_UNKNOWN, |nanos| (SAMPLE.0 as f64 / nanos) as usize);
-        let pages = match self.is_all_cold() && kind == Kind::Many {
-            true => ready.len(),
-            false => pages.clamp(PAGES_MIN, PAGES_MAX).min(ready.len() / 2),
+        let pages = if self.is_all_cold() && kind == Kind::Many {
+            ready.len()
+        } else {
+            pages.clamp(PAGES_MIN, PAGES_MAX).min(ready.len() / 2)
         };
         // Not beside neighbours, whose distance depends on how many blocks are ready.
         let appended = match (kind, appended) {

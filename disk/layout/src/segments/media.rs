@@ -173,9 +173,12 @@ impl Media {
         let pages = (len / self.block_size()) as u64;
         let (result, data) = self.measured(kind, pages, io).await;
         drop(permit);
-        let whole = result.and_then(|moved| match moved == len {
-            true => Ok(data.into_buf()),
-            false => Err(IoError::EIO),
+        let whole = result.and_then(|moved| {
+            if moved == len {
+                Ok(data.into_buf())
+            } else {
+                Err(IoError::EIO)
+            }
         });
         whole.map_err(|error| HomeError::of_device(Op::Read, device.name(), offset, error))
     }
@@ -190,9 +193,12 @@ impl Media {
         let device = &self.members[member].device;
         let (result, data) = device.io(Op::Write, offset, len as u64, data).await;
         drop(data);
-        let whole = result.and_then(|moved| match moved == len {
-            true => Ok(()),
-            false => Err(IoError::EIO),
+        let whole = result.and_then(|moved| {
+            if moved == len {
+                Ok(())
+            } else {
+                Err(IoError::EIO)
+            }
         });
         whole.map_err(|error| HomeError::of_device(Op::Write, device.name(), offset, error))
     }

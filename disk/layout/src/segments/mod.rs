@@ -48,7 +48,10 @@ pub use space::{SegmentsMember, SegmentsOptions};
 pub(crate) use space::{blocks_of, members, options, units};
 
 use crate::error::HomeError;
-use crate::home::{Home, HomeBlock, HomeShape, HomeStats, Piece, RoundOrder, ZeroRange};
+use crate::home::{
+    Home, HomeBlock, HomeShape, HomeStats, HotStats, ParityHome, Piece, RoundOrder, SegmentStats,
+    ZeroRange,
+};
 use crate::report::{GroupReport, RepairOptions, RepairReport};
 use append::ChainEnd;
 use in_place::Separation;
@@ -195,16 +198,19 @@ impl Segments {
 
     fn stats(&self) -> HomeStats {
         let (state, counted) = (self.state.borrow(), self.media.stats.get());
-        HomeStats {
-            map_cache_bytes: state.pages.bytes(),
-            segments: state.table.len(),
+        let separation = state.separation.as_ref();
+        let segments = SegmentStats {
+            count: state.table.len(),
             free_segments: state.table.free_and_held().0,
             live_blocks: state.table.live(),
             segment_blocks: self.media.layout.payload_blocks(),
-            ..state
-                .separation
-                .as_ref()
-                .map_or(counted, |separation| separation.stats(counted))
+            hot: separation.map_or(HotStats::default(), |known| known.stats()),
+            ..counted.segments
+        };
+        HomeStats {
+            map_cache_bytes: state.pages.bytes(),
+            segments,
+            ..counted
         }
     }
 }
@@ -240,11 +246,8 @@ impl Home for Segments {
         self.stats()
     }
 
-    fn members(&self) -> Vec<Rc<dyn Device>> {
-        let members = 0..self.media.members();
-        members
-            .map(|index| self.media.device(index).clone())
-            .collect()
+    fn parity(&self) -> Option<&dyn ParityHome> {
+        Some(self)
     }
 
     fn read(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<Piece>, HomeError>> {
@@ -263,24 +266,8 @@ impl Home for Segments {
         Box::pin(self.write_back(zeroes, blocks))
     }
 
-    fn interrupted(&self, _: Vec<ZeroRange>, _: &BTreeSet<u64>) -> Vec<DirtyRanges> {
-        self.interrupted()
-    }
-
     fn check_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
         Box::pin(self.check_group(group))
-    }
-
-    fn scrub_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
-        Box::pin(self.scrub_group(group))
-    }
-
-    fn scrub_stripes(
-        &self,
-        member: usize,
-        stripes: Range<u64>,
-    ) -> Boxed<'_, Result<RepairOutcome, HomeError>> {
-        Box::pin(self.scrub_stripes(member, stripes))
     }
 
     fn check_map<'a>(
@@ -300,6 +287,31 @@ impl Home for Segments {
 
     fn close(&self) -> Boxed<'_, Result<(), HomeError>> {
         Box::pin(self.close())
+    }
+}
+
+impl ParityHome for Segments {
+    fn members(&self) -> Vec<Rc<dyn Device>> {
+        let members = 0..self.media.members();
+        members
+            .map(|index| self.media.device(index).clone())
+            .collect()
+    }
+
+    fn interrupted(&self, _: Vec<ZeroRange>, _: &BTreeSet<u64>) -> Vec<DirtyRanges> {
+        self.interrupted()
+    }
+
+    fn scrub_group(&self, group: u64) -> Boxed<'_, Result<GroupReport, HomeError>> {
+        Box::pin(self.scrub_group(group))
+    }
+
+    fn scrub_stripes(
+        &self,
+        member: usize,
+        stripes: Range<u64>,
+    ) -> Boxed<'_, Result<RepairOutcome, HomeError>> {
+        Box::pin(self.scrub_stripes(member, stripes))
     }
 }
 

@@ -14,12 +14,14 @@
 //! segment, and so finds the free segments. The second pass writes the leaves of the map there.
 
 use crate::error::HomeError;
+use crate::segments::media::Media;
 use crate::segments::table::SegmentTable;
+use crate::segments::walk::Content;
 use crate::segments::{EPOCH_GAP, Segments, SegmentsMember, SegmentsOptions};
 use std::num::NonZeroU64;
 use std::ops::Range;
-use tonearm_base::BufPool;
-use tonearm_format::{MapEntry, PARTIAL_SEQ_MAX, SegmentEntry, SummaryKind};
+use tonearm_base::{BufPool, crc32c};
+use tonearm_format::{MapEntry, PARTIAL_SEQ_MAX, SegmentEntry, Summary, SummaryEntry, SummaryKind};
 use tonearm_rt::Rt;
 
 /// Memory of a window for each block.
@@ -44,6 +46,111 @@ struct Best {
     noted: Option<NonZeroU64>,
     /// For a hole or a note, the segment where it lies.
     segment: u64,
+}
+
+impl Best {
+    /// Takes a note of the block in `segment`, which tells `entry`.
+    fn see_note(&mut self, entry: MapEntry, segment: u64) {
+        if self.entry.version < entry.version {
+            *self = Self {
+                entry,
+                ..Self::default()
+            };
+        }
+        if self.entry.version == entry.version && self.noted.is_none() {
+            (self.noted, self.segment) = (NonZeroU64::new(entry.place), segment);
+        }
+    }
+
+    /// Takes a tombstone in `segment`. A block of the same partial replaces it.
+    fn see_hole(&mut self, version: u64, segment: u64) {
+        if self.entry.version < version {
+            *self = Self {
+                entry: MapEntry::hole(version),
+                whole: true,
+                noted: None,
+                segment,
+            };
+        }
+    }
+
+    /// Takes a copy of the block in `segment`. `is_whole` verifies it.
+    fn see_copy(&mut self, entry: MapEntry, segment: u64, is_whole: impl FnOnce() -> bool) {
+        let same = self.entry.version == entry.version;
+        let is_known = same && self.whole && self.entry.is_placed();
+        if self.entry.version > entry.version || is_known {
+            return;
+        }
+        let whole = is_whole();
+        if !same || whole || self.entry.is_hole() {
+            // A copy of the block that a note tells of.
+            let noted = self.noted.filter(|_| same);
+            *self = Self {
+                entry,
+                whole,
+                noted,
+                segment: noted.map_or(segment, |_| self.segment),
+            };
+        }
+    }
+}
+
+/// The newest entries of a range of blocks.
+struct Window {
+    range: Range<u64>,
+    best: Vec<Best>,
+}
+
+impl Window {
+    fn new(range: Range<u64>) -> Self {
+        let best = vec![Best::default(); (range.end - range.start) as usize];
+        Self { range, best }
+    }
+
+    fn of(&mut self, block: u64) -> Option<&mut Best> {
+        let at = block.checked_sub(self.range.start)?;
+        self.best.get_mut(at as usize)
+    }
+
+    /// Takes the entries of a partial of `segment`, which is one of `content`.
+    fn see(&mut self, summary: &Summary, segment: u64, content: &Content, media: &Media) {
+        for SummaryEntry { version, kind } in &summary.entries {
+            let version = *version;
+            match *kind {
+                SummaryKind::Overwritten { block, place, crc } if media.holds(place) => {
+                    let entry = MapEntry {
+                        place,
+                        version,
+                        crc,
+                    };
+                    if let Some(best) = self.of(block) {
+                        best.see_note(entry, segment);
+                    }
+                }
+                SummaryKind::Hole { first, count } => {
+                    for block in first.max(self.range.start)..(first + count).min(self.range.end) {
+                        if let Some(best) = self.of(block) {
+                            best.see_hole(version, segment);
+                        }
+                    }
+                }
+                _ => {}
+            }
+        }
+        for (place, SummaryEntry { version, kind }) in summary.placed(media.layout.block_size) {
+            if let SummaryKind::Data { block, crc } = *kind
+                && let Some(best) = self.of(block)
+            {
+                let entry = MapEntry {
+                    place,
+                    version: *version,
+                    crc,
+                };
+                let is_whole = || content.block(place).map(crc32c) == Some(crc);
+                best.see_copy(entry, segment, is_whole);
+            }
+        }
+    }
 }
 
 impl Segments {
@@ -71,38 +178,24 @@ impl Segments {
                 epoch = epoch.max(found.epoch);
             }
         }
-        let fanout = home.fanout as u64;
         let leaves = (options.map_cache_bytes / BLOCK_BYTES / home.fanout).max(1) as u64;
-        let window = leaves * fanout;
-        let windows = home.size_blocks.div_ceil(window);
+        let size = leaves * home.fanout as u64;
+        let windows = home.size_blocks.div_ceil(size);
+        let range = |number: u64| number * size..((number + 1) * size).min(home.size_blocks);
         let total = 2 * windows * segments;
         let mut done = 0;
+        let mut step = || {
+            done += 1;
+            progress(done, total);
+        };
         let mut last = None;
         for number in 0..windows {
-            let range = number * window..((number + 1) * window).min(home.size_blocks);
-            let step = |_| {
-                done += 1;
-                progress(done, total);
-            };
-            let best = home
-                .window(&range, number == 0, &mut epoch, &mut report, step)
+            let counts = number == 0;
+            let window = home
+                .window(range(number), counts, &mut epoch, &mut report, &mut step)
                 .await;
-            let mut state = home.state.borrow_mut();
-            for best in &best {
-                if best.noted.is_some() {
-                    state.table.entry_mut(best.segment).has_notes = true;
-                }
-                if best.entry.is_placed() {
-                    let segment = home.media.segment_of(best.entry.place);
-                    state.table.take(segment, best.entry.version);
-                    report.blocks += 1;
-                    report.damaged += u64::from(!best.whole);
-                } else if best.entry.version > 0 {
-                    // One copy of each valid tombstone is enough.
-                    state.table.entry_mut(best.segment).has_holes = true;
-                }
-            }
-            last = (windows == 1).then_some(best);
+            home.count_live(&window, &mut report);
+            last = (windows == 1).then_some(window);
         }
         {
             let mut state = home.state.borrow_mut();
@@ -115,45 +208,31 @@ impl Segments {
             state.table.forget_live();
         }
         for number in 0..windows {
-            let range = number * window..((number + 1) * window).min(home.size_blocks);
-            let best = match last.take() {
-                Some(best) => best,
+            let window = match last.take() {
+                Some(window) => window,
                 None => {
                     let mut ignored = RebuildReport::default();
-                    let step = |_| {
-                        done += 1;
-                        progress(done, total);
-                    };
-                    home.window(&range, false, &mut epoch, &mut ignored, step)
+                    home.window(range(number), false, &mut epoch, &mut ignored, &mut step)
                         .await
                 }
             };
-            for (leaf, part) in best.chunks(home.fanout).enumerate() {
-                let first = range.start + leaf as u64 * fanout;
-                let known = part.iter().any(|best| best.entry != MapEntry::default());
-                if known {
-                    let entries: Vec<(u64, MapEntry)> =
-                        (first..).zip(part.iter().map(|best| best.entry)).collect();
-                    home.set_blocks(&entries).await?;
-                    home.relieve_pages().await?;
-                }
-            }
+            home.enter_leaves(&window).await?;
         }
         home.checkpoint().await?;
         progress(total, total);
         Ok(report)
     }
 
-    /// The newest entry for each of the blocks of `range`. With `count`, the segment table counts them.
+    /// The newest entries of `range`. With `count`, the segment table counts the partials.
     async fn window(
         &self,
-        range: &Range<u64>,
+        range: Range<u64>,
         count: bool,
         epoch: &mut u64,
         report: &mut RebuildReport,
-        mut step: impl FnMut(u64),
-    ) -> Vec<Best> {
-        let mut best = vec![Best::default(); (range.end - range.start) as usize];
+        mut step: impl FnMut(),
+    ) -> Window {
+        let mut window = Window::new(range);
         for segment in 1..=self.media.layout.segments {
             let content = self.content_from(self.media.first_place(segment)).await;
             for summary in content.partials(&self.store) {
@@ -171,90 +250,49 @@ impl Segments {
                         entry.first = summary.seq;
                     }
                 }
-                for entry in &summary.entries {
-                    if let SummaryKind::Overwritten { block, place, crc } = entry.kind
-                        && range.contains(&block)
-                        && self.media.holds(place)
-                    {
-                        let known = &mut best[(block - range.start) as usize];
-                        let version = entry.version;
-                        if known.entry.version < version {
-                            let entry = MapEntry {
-                                place,
-                                version,
-                                crc,
-                            };
-                            *known = Best {
-                                entry,
-                                ..Best::default()
-                            };
-                        }
-                        if known.entry.version == version && known.noted.is_none() {
-                            (known.noted, known.segment) = (NonZeroU64::new(place), segment);
-                        }
-                    }
-                    if let SummaryKind::Hole { first, count } = entry.kind {
-                        let part = first.max(range.start)..(first + count).min(range.end);
-                        for block in part {
-                            let known = &mut best[(block - range.start) as usize];
-                            // A block of the same partial replaces the hole.
-                            if known.entry.version < entry.version {
-                                *known = Best {
-                                    entry: MapEntry::hole(entry.version),
-                                    whole: true,
-                                    noted: None,
-                                    segment,
-                                };
-                            }
-                        }
-                    }
-                }
-                for (place, entry) in summary.placed(self.media.layout.block_size) {
-                    let SummaryKind::Data { block, crc } = entry.kind else {
-                        continue;
-                    };
-                    if !range.contains(&block) {
-                        continue;
-                    }
-                    let known = &mut best[(block - range.start) as usize];
-                    let version = entry.version;
-                    let same = known.entry.version == version;
-                    if known.entry.version > version
-                        || same && known.whole && known.entry.is_placed()
-                    {
-                        continue;
-                    }
-                    let whole = content.block(place).map(tonearm_base::crc32c) == Some(crc);
-                    if !same || whole || known.entry.is_hole() {
-                        let entry = MapEntry {
-                            place,
-                            version,
-                            crc,
-                        };
-                        // A copy of the block that a note tells of.
-                        let noted = known.noted.filter(|_| same);
-                        let segment = if noted.is_some() {
-                            known.segment
-                        } else {
-                            segment
-                        };
-                        *known = Best {
-                            entry,
-                            whole,
-                            noted,
-                            segment,
-                        };
-                    }
-                }
+                window.see(&summary, segment, &content, &self.media);
             }
-            step(segment);
+            step();
         }
-        for known in &mut best {
+        for known in &mut window.best {
             if let Some(noted) = known.noted.filter(|_| !known.whole) {
                 self.take_noted(noted.get(), known).await;
             }
         }
-        best
+        window
+    }
+
+    /// Counts the blocks of a window in the segment table.
+    fn count_live(&self, window: &Window, report: &mut RebuildReport) {
+        let mut state = self.state.borrow_mut();
+        for best in &window.best {
+            if best.noted.is_some() {
+                state.table.entry_mut(best.segment).has_notes = true;
+            }
+            if best.entry.is_placed() {
+                let segment = self.media.segment_of(best.entry.place);
+                state.table.take(segment, best.entry.version);
+                report.blocks += 1;
+                report.damaged += u64::from(!best.whole);
+            } else if best.entry.version > 0 {
+                // One copy of each valid tombstone is enough.
+                state.table.entry_mut(best.segment).has_holes = true;
+            }
+        }
+    }
+
+    /// Enters a window's leaves into the map.
+    async fn enter_leaves(&self, window: &Window) -> Result<(), HomeError> {
+        for (leaf, part) in window.best.chunks(self.fanout).enumerate() {
+            let first = window.range.start + (leaf * self.fanout) as u64;
+            if part.iter().any(|best| best.entry != MapEntry::default()) {
+                let entries: Vec<(u64, MapEntry)> =
+                    (first..).zip(part.iter().map(|best| best.entry)).collect();
+                self.set_blocks(&entries).await?;
+                self.relieve_pages().await?;
+            }
+        }
+        Ok(())
     }
 
     /// Takes the place of a note if the block still lies there; else the version is lost.
@@ -267,7 +305,7 @@ impl Segments {
             return;
         }
         let bytes = self.media.read(place, 1).await;
-        known.whole = bytes.is_ok_and(|bytes| tonearm_base::crc32c(&bytes) == known.entry.crc);
+        known.whole = bytes.is_ok_and(|bytes| crc32c(&bytes) == known.entry.crc);
         known.entry.place = place;
     }
 }

@@ -104,7 +104,7 @@ impl Segments {
         }
         home.end_epoch();
         home.media
-            .count(|stats| stats.recovered_partials = chain.len() as u64);
+            .count(|stats| stats.segments.recovered_partials = chain.len() as u64);
         for link in chain {
             home.apply(&link).await?;
         }

@@ -154,9 +154,10 @@ impl Segments {
             self.checkpoint().await?;
             idle = true;
             let (free, held) = self.state.borrow().table.free_and_held();
-            least = match free + held > most {
-                true => self.pass_least(),
-                false => 2 * least,
+            least = if free + held > most {
+                self.pass_least()
+            } else {
+                2 * least
             };
             most = most.max(free + held);
         }

@@ -28,9 +28,10 @@ pub(crate) fn part_blocks(members: &[SegmentsMember], layout: &SegmentLayout) ->
     };
     let stripes: Option<Vec<u64>> = members.iter().map(of_member).collect();
     let largest = stripes?.into_iter().max()?;
-    let part = match segment <= ROUND_BYTES as u64 {
-        true => segment,
-        false => largest,
+    let part = if segment <= ROUND_BYTES as u64 {
+        segment
+    } else {
+        largest
     };
     Some(part / block)
 }

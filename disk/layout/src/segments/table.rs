@@ -212,9 +212,10 @@ impl SegmentTable {
             let own = &mut self.segments[*segment as usize];
             (own.free, own.stuck, own.drained) = (true, false, false);
             self.empty.remove(segment);
-            let queue = match own.copied {
-                true => &mut self.copied,
-                false => &mut self.free,
+            let queue = if own.copied {
+                &mut self.copied
+            } else {
+                &mut self.free
             };
             queue.push_back((self.next_read, *segment));
         }

@@ -140,7 +140,8 @@ impl Segments {
         let kinds: Vec<SummaryKind> = all.iter().map(|item| item.kind).collect();
         let placed = self.append(all).await?;
         self.enter(&kinds, &placed).await?;
-        self.media.count(|stats| stats.written_blocks += written);
+        self.media
+            .count(|stats| stats.segments.written_blocks += written);
         self.media.times.borrow_mut().came_home(appended);
         if !has_space {
             self.checkpoint().await?;

@@ -218,9 +218,10 @@ impl Separator {
         if self.estimate == Estimate::LaterWrites
             && best.0 > (1.0 - GAIN_MIN) * all_cold.min(all_hot)
         {
-            best = match all_cold <= all_hot {
-                true => (all_cold, 0, 0, VALUES as u16),
-                false => (all_hot, live, all as u64, 0),
+            best = if all_cold <= all_hot {
+                (all_cold, 0, 0, VALUES as u16)
+            } else {
+                (all_hot, live, all as u64, 0)
             };
         }
         let (least, hot, hot_writes, count) = best;

@@ -35,9 +35,10 @@ fn run(
     let mut decision = Decision::default();
     for _ in 0..intervals {
         for _ in 0..writes {
-            let page = match number(100) < share {
-                true => number(PAGES / 10),
-                false => PAGES / 10 + number(PAGES - PAGES / 10),
+            let page = if number(100) < share {
+                number(PAGES / 10)
+            } else {
+                PAGES / 10 + number(PAGES - PAGES / 10)
             };
             separator.note_write(page);
         }
@@ -100,10 +101,7 @@ fn a_small_gain_separates_nothing() {
         let mut separator = Separator::new(PAGES, usize::MAX, Estimate::LaterWrites);
         let decision = run(&mut separator, 6, PAGES / 3, 10, inputs(0.90, efficiency));
         let hot = (0..PAGES).filter(|page| separator.is_hot(*page)).count() as u64;
-        let all = match efficiency < 10.0 {
-            true => 0,
-            false => PAGES,
-        };
+        let all = if efficiency < 10.0 { 0 } else { PAGES };
         assert_eq!(hot, all, "{decision:?}");
     }
 }

@@ -235,7 +235,7 @@ fn a_misdirected_table_slot_is_not_taken_for_a_table() {
         matches!(error, HomeError::Checksum { block: 0, .. }),
         "{error}"
     );
-    assert_eq!(store.home.stats().table_fallbacks, 1);
+    assert_eq!(store.home.stats().overwrite.table_fallbacks, 1);
     store.read(group, 9).unwrap();
 }
 

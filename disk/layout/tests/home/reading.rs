@@ -72,7 +72,10 @@ fn reads_of_one_table_share_its_load_and_then_its_memory() {
         }
         assert_eq!(home.stats().table_loads, 1);
         home.read(1, 1).await.unwrap();
-        assert_eq!((home.stats().table_loads, home.stats().table_hits), (1, 1));
+        assert_eq!(
+            (home.stats().table_loads, home.stats().overwrite.table_hits),
+            (1, 1)
+        );
     });
 }
 

@@ -60,7 +60,7 @@ fn overwrite(store: &mut Store, pattern: Pattern, times: u64, call: u64, seed: u
         round += 1;
     }
     let after = store.home.stats();
-    let written = (after.written_blocks - before.written_blocks) as f64;
+    let written = (after.segments.written_blocks - before.segments.written_blocks) as f64;
     (after.write_bytes - before.write_bytes) as f64 / 4096.0 / written
 }
 
@@ -142,7 +142,7 @@ fn a_smaller_map_cache_opens_and_recovers_what_a_large_one_wrote() {
         overwrite(&mut store, Pattern::Uniform, 1, 60, seed);
         // Many changed pages of the map are only in the chain.
         let mut small = store.reopened(1 + seed).unwrap();
-        recovered += small.home.stats().recovered_partials;
+        recovered += small.home.stats().segments.recovered_partials;
         if seed % 2 == 0 {
             small = store;
             small.close();

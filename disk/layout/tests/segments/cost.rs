@@ -48,15 +48,15 @@ fn overwrite(blocks: u64, percent: u64, times: u64) -> Cost {
     let after = store.home.stats();
     store.compare();
     let counted = |count: fn(&HomeStats) -> u64| (count(&after) - count(&before)) as f64;
-    let written = counted(|stats| stats.written_blocks);
-    let cleaned = counted(|stats| stats.cleaned_blocks);
+    let written = counted(|stats| stats.segments.written_blocks);
+    let cleaned = counted(|stats| stats.segments.cleaned_blocks);
     Cost {
-        cleaned_live: cleaned / counted(|stats| stats.cleaned_segments) / payload as f64,
+        cleaned_live: cleaned / counted(|stats| stats.segments.cleaned_segments) / payload as f64,
         blocks: counted(|stats| stats.write_bytes / 4096) / written,
         cleaned: cleaned / written,
         pages: counted(|stats| stats.table_writes) / written,
-        summaries: counted(|stats| stats.summary_blocks) / written,
-        slots: counted(|stats| stats.checkpoint_bytes / 4096) / written,
+        summaries: counted(|stats| stats.segments.summary_blocks) / written,
+        slots: counted(|stats| stats.segments.checkpoint_bytes / 4096) / written,
     }
 }
 

@@ -130,9 +130,9 @@ fn a_power_cut_at_any_moment_of_cleaning_loses_nothing() {
             }
         }
         store.compare();
-        cleaned += store.home.stats().cleaned_segments;
-        checkpoints += store.home.stats().checkpoints;
-        overwritten += store.home.stats().overwritten_blocks;
+        cleaned += store.home.stats().segments.cleaned_segments;
+        checkpoints += store.home.stats().segments.checkpoints;
+        overwritten += store.home.stats().segments.overwritten_blocks;
     }
     println!("{cuts} power cuts, {cleaned} segments cleaned, {checkpoints} checkpoints");
     println!("{overwritten} blocks overwritten in place");
@@ -218,7 +218,7 @@ fn a_damaged_copy_leads_to_no_place_of_another_block() {
         store.write(part, &[]);
     }
     let mut numbers = Numbers(7);
-    let mut checkpoints = store.home.stats().checkpoints;
+    let mut checkpoints = store.home.stats().segments.checkpoints;
     let (mut tried, mut overwritten) = (0, VecDeque::new());
     while tried < 120 {
         // Every third block is appended, and one of the others is overwritten.
@@ -228,7 +228,7 @@ fn a_damaged_copy_leads_to_no_place_of_another_block() {
         overwritten.push_back(cold);
         let old = store.world.images();
         store.write(&written, &[]);
-        let now = store.home.stats().checkpoints;
+        let now = store.home.stats().segments.checkpoints;
         if now == checkpoints {
             continue;
         }

@@ -30,15 +30,15 @@ fn written_blocks_survive_cleaning_and_power_cuts() {
             if round % 50 == 49 {
                 store.compare();
                 let stats = store.home.stats();
-                cleaned += stats.cleaned_segments;
-                checkpoints += stats.checkpoints;
+                cleaned += stats.segments.cleaned_segments;
+                checkpoints += stats.segments.checkpoints;
                 let is_closed = seed % 2 == 0 && round % 100 == 99;
                 if is_closed {
                     store.close();
                 }
                 // Calls that have returned survive any cut.
                 store = store.reopened(1 + round).unwrap();
-                let partials = store.home.stats().recovered_partials;
+                let partials = store.home.stats().segments.recovered_partials;
                 assert!(!is_closed || partials == 0, "{partials} after a close");
                 recovered += partials;
                 store.compare();
@@ -144,7 +144,10 @@ fn blocks_that_cool_and_heat_are_counted() {
             store.write(&blocks, &[]);
         }
         let stats = store.home.stats();
-        assert_eq!((stats.cooled_blocks, stats.heated_blocks), (cooled, heated));
+        assert_eq!(
+            (stats.segments.cooled_blocks, stats.segments.heated_blocks),
+            (cooled, heated)
+        );
         store.compare();
     }
 }

@@ -3,7 +3,7 @@
 use crate::common::{BLOCK, GIVEN, Numbers, Shape, Store};
 use tonearm_base::Nanos;
 use tonearm_format::{HEADER_AREA_BYTES, segments_for};
-use tonearm_layout::{Home as _, HomeError, SlotReport};
+use tonearm_layout::{Home as _, HomeError, ParityHome as _, SlotReport};
 use tonearm_rt::{Data, Op};
 use tonearm_world::{Fault, FaultKind, Place, SimOptions, SimWorld};
 
@@ -25,7 +25,7 @@ fn with_history(seed: u64) -> Store {
         };
         store.write(&blocks, &holes);
     }
-    assert!(store.home.stats().cleaned_segments > 40);
+    assert!(store.home.stats().segments.cleaned_segments > 40);
     store
 }
 
@@ -52,9 +52,10 @@ fn repairing_without_an_array_reads_no_more_than_a_check() {
     let reads = |repairs: bool| {
         let (home, before) = (store.home.clone(), store.world.ios());
         let report = store.rt.block_on(async move {
-            match repairs {
-                true => home.scrub_group(1).await.unwrap(),
-                false => home.check_group(1).await.unwrap(),
+            if repairs {
+                home.scrub_group(1).await.unwrap()
+            } else {
+                home.check_group(1).await.unwrap()
             }
         });
         assert!(matches!(report.slots[0], SlotReport::Damaged(_)) && report.allocated > 100);
@@ -140,7 +141,7 @@ fn tombstones_that_recovery_finds_are_carried_on_until_a_rebuild() {
             store.write(&some, &holes);
             if round % 4 == 3 {
                 let mut again = store.reopened(1 + round).unwrap();
-                recovered += again.home.stats().recovered_partials;
+                recovered += again.home.stats().segments.recovered_partials;
                 for _ in 0..4 {
                     again.write(&hot, &[]);
                 }
@@ -153,7 +154,7 @@ fn tombstones_that_recovery_finds_are_carried_on_until_a_rebuild() {
                 again.reopened(0).unwrap().compare();
             }
         }
-        cleaned += store.home.stats().cleaned_segments;
+        cleaned += store.home.stats().segments.cleaned_segments;
     }
     assert!(
         recovered > 300 && cleaned > 100,

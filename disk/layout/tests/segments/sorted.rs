@@ -54,7 +54,7 @@ fn the_cleaner_separates_blocks_that_are_overwritten_from_those_that_are_appende
         // Blocks that lie among more blocks of the other kind: at first all that are appended.
         let apart: u64 = counts.iter().map(|[cold, hot]| *cold.min(hot)).sum();
         assert!(apart <= 20, "seed {seed}: {apart} of {blocks} blocks");
-        cleaned += store.home.stats().cleaned_blocks;
+        cleaned += store.home.stats().segments.cleaned_blocks;
     }
     // Without the order of the copies it is 27,000.
     assert!(cleaned < 26_000, "{cleaned} blocks");
@@ -101,9 +101,9 @@ fn each_interval_measures_neighbours_and_then_others() {
                     .windows(2)
                     .filter(|pair| pair[1] == pair[0] + 1)
                     .count();
-                let before = store.home.stats().overwritten_blocks;
+                let before = store.home.stats().segments.overwritten_blocks;
                 store.write(&sample, &[]);
-                let measured = store.home.stats().overwritten_blocks - before;
+                let measured = store.home.stats().segments.overwritten_blocks - before;
                 let about = format!("interval {interval}, {kind}: {measured}, {joined} joined");
                 // Until appended blocks were measured, a sample has some of them, too.
                 assert!((32..=sample.len() as u64).contains(&measured), "{about}");
@@ -114,9 +114,9 @@ fn each_interval_measures_neighbours_and_then_others() {
                 }
             }
             assert_eq!(store.home.sample_max(), 0, "once in an interval");
-            let before = store.home.stats().overwritten_blocks;
+            let before = store.home.stats().segments.overwritten_blocks;
             store.write(&(0..200).collect::<Vec<_>>(), &[]);
-            assert_eq!(store.home.stats().overwritten_blocks, before);
+            assert_eq!(store.home.stats().segments.overwritten_blocks, before);
         }
         store.compare();
     }
@@ -149,9 +149,9 @@ fn a_sample_of_a_whole_round_fits_into_a_nearly_full_store() {
         while store.home.sample_max() > 0 {
             let (home, ready) = (store.home.clone(), all.clone());
             let sample = store.rt.block_on(async move { home.sample(ready).await });
-            let before = store.home.stats().overwritten_blocks;
+            let before = store.home.stats().segments.overwritten_blocks;
             store.write(&sample, &[]);
-            let count = store.home.stats().overwritten_blocks - before;
+            let count = store.home.stats().segments.overwritten_blocks - before;
             overwritten = overwritten.max(count);
         }
     }
@@ -168,7 +168,7 @@ fn a_call_overwrites_its_cold_blocks_in_one_sweep() {
     store.write(&cold, &[]);
     let after = store.home.stats();
     assert_eq!(
-        after.overwritten_blocks - before.overwritten_blocks,
+        after.segments.overwritten_blocks - before.segments.overwritten_blocks,
         cold.len() as u64
     );
     // Nine blocks lie side by side.
@@ -192,12 +192,12 @@ fn no_call_cleans_much_where_all_blocks_are_overwritten() {
     let before = store.home.stats();
     for _ in 0..400 {
         let part: Vec<u64> = (0..100).map(|_| numbers.below(blocks)).collect();
-        let from = store.home.stats().cleaned_segments;
+        let from = store.home.stats().segments.cleaned_segments;
         store.write(&part, &[]);
-        most = most.max(store.home.stats().cleaned_segments - from);
+        most = most.max(store.home.stats().segments.cleaned_segments - from);
     }
     let after = store.home.stats();
-    let cleaned = after.cleaned_segments - before.cleaned_segments;
+    let cleaned = after.segments.cleaned_segments - before.segments.cleaned_segments;
     println!(
         "{cleaned} segments in 400 calls, at most {most} in one of {}",
         store.shape.segments

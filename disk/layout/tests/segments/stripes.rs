@@ -113,7 +113,7 @@ fn updates(segment_bytes: u32) -> (u64, u64) {
             write(blocks.into_iter().collect()).await;
         }
         let after = (array.stats(), home.stats());
-        let cleaned = after.1.cleaned_blocks - before.1.cleaned_blocks;
+        let cleaned = after.1.segments.cleaned_blocks - before.1.segments.cleaned_blocks;
         assert!(cleaned > BLOCKS, "{cleaned} blocks cleaned");
         let (from, to) = (before.0, after.0);
         let parts = |stats: tonearm_device::raid::RaidStats| {

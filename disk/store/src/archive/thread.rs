@@ -1,11 +1,12 @@
 //! The thread that writes an archive.
 
+use crate::error::StoreError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tonearm_archive::{
     ArchiveError, Archiver, ArchiverOptions, Blocks, Bucket, EngineSource, KnownCommit,
     MarkRequest, ReadResult, SeekResult, Source, StoreShape,
@@ -14,6 +15,10 @@ use tonearm_base::Nanos;
 use tonearm_engine::ArchiveInfo;
 use tonearm_rt::Boxed;
 
+/// How long an archiver may take at its end.
+pub const ARCHIVE_GRACE: Nanos = Nanos::from_secs(30);
+/// How often the end of an archiver is looked for.
+const LOOK_FOR_END: Duration = Duration::from_millis(5);
 /// How often a waiting archiver looks whether it is to end.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -57,9 +62,10 @@ impl ThreadSource {
                 let _ = sender.send(call(source).await);
             })
         }));
-        let result = match sent {
-            true => result.recv().unwrap_or(Err(ArchiveError::Closed)),
-            false => Err(ArchiveError::Closed),
+        let result = if sent {
+            result.recv().unwrap_or(Err(ArchiveError::Closed))
+        } else {
+            Err(ArchiveError::Closed)
         };
         Box::pin(async { result })
     }
@@ -117,6 +123,13 @@ impl Source for ThreadSource {
     fn is_ending(&self) -> bool {
         self.ending.load(Ordering::SeqCst)
     }
+}
+
+/// The error for an archiver that does not end within [`ARCHIVE_GRACE`].
+pub fn archive_unfinished() -> StoreError {
+    StoreError::Archive(
+        "the archive has not got everything within 30 s; what is missing is in the log, and the next opening archives it".into(),
+    )
 }
 
 /// Milliseconds since 1970.
@@ -196,5 +209,36 @@ impl ArchiveThread {
     pub fn join(self) -> Result<(), String> {
         let ended = self.thread.join();
         ended.unwrap_or_else(|_| Err("the archive's thread has panicked".into()))
+    }
+
+    /// Lets it end. False when it has not ended within [`ARCHIVE_GRACE`].
+    pub(crate) fn has_ended_in_time(&self) -> bool {
+        let until = Instant::now() + Duration::from_nanos(ARCHIVE_GRACE.0);
+        self.end();
+        while !self.has_ended() {
+            if Instant::now() >= until {
+                return false;
+            }
+            std::thread::sleep(LOOK_FOR_END);
+        }
+        true
+    }
+
+    /// Lets the archiver of a store that is about to be closed get everything, and waits for its end. `flush` makes durable what
+    /// it is to get.
+    ///
+    /// # Errors
+    /// When not everything was archived.
+    pub(crate) fn finish(
+        self,
+        flush: impl FnOnce() -> Result<(), StoreError>,
+    ) -> Result<(), StoreError> {
+        // After a failure of the log the archiver gets what was durable before.
+        let flushed = flush();
+        if !self.has_ended_in_time() {
+            return Err(archive_unfinished());
+        }
+        self.join().map_err(StoreError::Archive)?;
+        flushed
     }
 }

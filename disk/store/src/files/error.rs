@@ -1,10 +1,8 @@
 //! Why an operation on files failed.
 
-use crate::error::StoreError;
 use serde::{Deserialize, Serialize};
 use tonearm_disk::{DiskError, ErrorKind};
 use tonearm_engine::EngineError;
-use tonearm_uring::MemberError;
 
 /// The kind of an error, from which a front end makes its own code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -67,22 +65,5 @@ impl From<DiskError> for FilesError {
             }
         };
         Self::new(kind, error.to_string())
-    }
-}
-
-impl From<StoreError> for FilesError {
-    fn from(error: StoreError) -> Self {
-        match error {
-            StoreError::Disk(error) => error.into(),
-            StoreError::Files(error) => error,
-            StoreError::Engine(error) => DiskError::from(error).into(),
-            StoreError::Member(MemberError::InUse { .. }) => {
-                Self::new(FilesErrorKind::Busy, error.to_string())
-            }
-            StoreError::Member(MemberError::NotFound { .. }) => {
-                Self::new(FilesErrorKind::NotFound, error.to_string())
-            }
-            _ => Self::new(FilesErrorKind::Failed, error.to_string()),
-        }
     }
 }

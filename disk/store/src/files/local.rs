@@ -25,6 +25,16 @@ pub struct LocalFiles {
     seen: Seen,
 }
 
+impl Store {
+    /// Begins a session with the files of the store.
+    ///
+    /// # Errors
+    /// As for [`Store::stats`].
+    pub fn files(&self) -> Result<LocalFiles, StoreError> {
+        LocalFiles::new(self)
+    }
+}
+
 impl LocalFiles {
     /// Begins a session.
     ///
@@ -166,10 +176,6 @@ impl Drop for LocalFiles {
 impl Files for LocalFiles {
     fn in_process(&self) -> Option<usize> {
         Some(self.store.number())
-    }
-
-    fn store(&self) -> Option<&Store> {
-        Some(&self.store)
     }
 
     fn open(&self, name: &str, how: Open) -> Result<FileId, FilesError> {

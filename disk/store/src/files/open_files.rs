@@ -40,6 +40,8 @@ struct Known {
 /// A store that this process has opened here.
 struct Opened {
     identity: Identity,
+    /// [`Files::in_process`] of its sessions.
+    number: usize,
     store: WeakStore,
 }
 
@@ -97,8 +99,11 @@ pub fn open_files(path: &Path, options: StoreOptions) -> Result<Arc<dyn Files>, 
             match Store::open(path, options.clone()) {
                 Ok(store) => {
                     let files = store.files()?;
-                    let store = store.downgrade();
-                    known.opened.push(Opened { identity, store });
+                    known.opened.push(Opened {
+                        identity,
+                        number: store.number(),
+                        store: store.downgrade(),
+                    });
                     return Ok(Arc::new(files));
                 }
                 Err(StoreError::Member(MemberError::InUse { holder, .. })) => {
@@ -116,6 +121,14 @@ pub fn open_files(path: &Path, options: StoreOptions) -> Result<Arc<dyn Files>, 
     }
 }
 
+/// The store of `files`, if [`open_files`] has opened it in this process.
+pub fn store_of(files: &dyn Files) -> Option<Store> {
+    let number = files.in_process()?;
+    let known = KNOWN.lock();
+    let mut here = known.opened.iter().filter(|one| one.number == number);
+    here.find_map(|one| one.store.upgrade())
+}
+
 fn identity_of(path: &Path) -> Result<Identity, FilesError> {
     let found = std::fs::metadata(path).map_err(|error| {
         let kind = match error.kind() {
@@ -128,9 +141,10 @@ fn identity_of(path: &Path) -> Result<Identity, FilesError> {
         };
         FilesError::new(kind, format!("{} {why}; check the path", path.display()))
     })?;
-    Ok(match found.file_type().is_block_device() {
-        true => Identity::Device(found.rdev()),
-        false => Identity::File(found.dev(), found.ino(), found.created().ok()),
+    Ok(if found.file_type().is_block_device() {
+        Identity::Device(found.rdev())
+    } else {
+        Identity::File(found.dev(), found.ino(), found.created().ok())
     })
 }
 

@@ -251,11 +251,12 @@ impl Session {
     }
 
     fn check_files(&self) -> Result<(), FilesError> {
-        match self.0.files.borrow().len() < FILES_MAX {
-            true => Ok(()),
-            false => Err(failed(format!(
+        if self.0.files.borrow().len() < FILES_MAX {
+            Ok(())
+        } else {
+            Err(failed(format!(
                 "the session has {FILES_MAX} files open, as many as it may; close some"
-            ))),
+            )))
         }
     }
 

@@ -333,9 +333,10 @@ fn run(threads: &[Vec<Act>], with_timer_thread: bool) {
         rt,
     };
     let (engine, model) = (Engine::new(context, Some(calls)), Model(world.clone()));
-    let leader = match with_timer_thread {
-        true => Leader::start(engine, model).unwrap(),
-        false => Arc::new(Leader::new(engine, Kind::Shared(model))),
+    let leader = if with_timer_thread {
+        Leader::start(engine, model).unwrap()
+    } else {
+        Arc::new(Leader::new(engine, Kind::Shared(model)))
     };
     let kernel = thread::spawn({
         let world = world.clone();

@@ -340,9 +340,10 @@ impl Model {
                     }
                     Thread::Timer => self.state.is_timer_woken(),
                 };
-                match woken {
-                    true => self.woken(number),
-                    false => self.threads[number].at = At::Asleep(until),
+                if woken {
+                    self.woken(number)
+                } else {
+                    self.threads[number].at = At::Asleep(until)
                 }
             }
             At::Asleep(until) => {
@@ -377,12 +378,11 @@ impl Model {
                 assert!(!self.engine.gone, "it is taken down once");
                 self.engine.gone = true;
                 self.state.gone();
-                match closes {
-                    true => self.ended(number),
-                    false => {
-                        let step = self.state.next(who);
-                        self.tell(number, step);
-                    }
+                if closes {
+                    self.ended(number)
+                } else {
+                    let step = self.state.next(who);
+                    self.tell(number, step);
                 }
             }
         }

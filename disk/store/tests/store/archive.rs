@@ -65,9 +65,10 @@ struct Away {
 
 impl Away {
     fn answer<T>(&self) -> Result<(), Result<T, BucketError>> {
-        match self.away.load(Ordering::SeqCst) {
-            true => Err(Err(BucketError::Transient("it is away".into()))),
-            false => Ok(()),
+        if self.away.load(Ordering::SeqCst) {
+            Err(Err(BucketError::Transient("it is away".into())))
+        } else {
+            Ok(())
         }
     }
 }

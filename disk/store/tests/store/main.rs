@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod archive;
+mod creating;
 mod ends;
 mod files;
 mod fork;

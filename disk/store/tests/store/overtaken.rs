@@ -69,10 +69,7 @@ pub fn with_file() -> DiskImage {
 pub fn opened(rt: &Rt, size: u64, options: OpenOptions) -> Store {
     let own = rt.clone();
     let disk = rt.block_on(async move {
-        let member = MemberDevice {
-            device: raw(&own, size),
-            path: "member".into(),
-        };
+        let member = MemberDevice::new(raw(&own, size));
         let pool = BufPool::new(1 << 20);
         Disk::open(&own, &pool, vec![member], options, |_| {}).await
     });

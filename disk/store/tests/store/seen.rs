@@ -138,12 +138,11 @@ impl World {
                 let before = std::mem::replace(&mut self.model, after);
                 self.check_session(session, Some(aru));
                 let after = std::mem::replace(&mut self.model, before);
-                match ends {
-                    true => {
-                        self.sessions[session].end(aru, false).unwrap();
-                        self.model = after;
-                    }
-                    false => self.sessions[session].abort(aru),
+                if ends {
+                    self.sessions[session].end(aru, false).unwrap();
+                    self.model = after;
+                } else {
+                    self.sessions[session].abort(aru)
                 }
             }
             Step::Truncate(file, size) => {

@@ -31,9 +31,10 @@ const REBUILD_BYTES: usize = 64 << 20;
 /// # Errors
 /// When the store cannot be inspected, or a device fails.
 pub fn run(arguments: Check) -> anyhow::Result<ExitCode> {
-    let rebuilt = match arguments.rebuild {
-        true => Some(rebuild(&arguments).map_err(advise_scrub)?),
-        false => None,
+    let rebuilt = if arguments.rebuild {
+        Some(rebuild(&arguments).map_err(advise_scrub)?)
+    } else {
+        None
     };
     let mut findings = look(&arguments).map_err(advise_scrub)?;
     findings.rebuilt = rebuilt;
@@ -328,8 +329,10 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
         for (done, group) in groups.iter().enumerate() {
             let failed = || format!("cannot repair group {group}");
             // What the array can compute is right. The other repairs write what is left of the group.
-            let repaired = engine.home().scrub_group(*group).await;
-            repair.from_parity += repaired.with_context(failed)?.repaired;
+            if let Some(parity) = engine.home().parity() {
+                let repaired = parity.scrub_group(*group).await;
+                repair.from_parity += repaired.with_context(failed)?.repaired;
+            }
             let result = engine
                 .home()
                 .repair_group(*group, RepairOptions::default())
@@ -355,44 +358,8 @@ fn repair(arguments: &Check, findings: &Findings) -> anyhow::Result<Repair> {
 }
 
 fn show(findings: &Findings) -> anyhow::Result<()> {
-    for member in &findings.superblocks {
-        let damaged = member.damaged_slots.len();
-        let text = format!(
-            "{}: {} copies of the superblock are whole",
-            member.member, member.valid_slots
-        );
-        match (damaged, findings.clean) {
-            (0, _) => report::line(text)?,
-            (_, true) => report::line(format_args!("damage: {text}, {damaged} are not"))?,
-            (_, false) => report::line(format_args!(
-                "{text}, {damaged} were cut short by the crash"
-            ))?,
-        }
-    }
-    for member in &findings.superblocks {
-        for Unreadable {
-            slot,
-            offset,
-            error,
-        } in &member.unreadable_slots
-        {
-            report::line(format_args!(
-                "damage: {}: copy {slot} of the superblock, at byte {offset}, cannot be read: {error}",
-                member.member
-            ))?;
-        }
-    }
-    let log = &findings.log;
-    match (&log.damage, findings.clean) {
-        (Some(damage), _) => report::line(format_args!("damage: the log: {damage}"))?,
-        (None, true) => report::line("the store was shut down in order; its log is empty")?,
-        (None, false) => report::line(format_args!(
-            "the store was not shut down in order; the log holds {} commits of {} blocks for recovery ({})",
-            report::count(log.commits),
-            report::count(log.blocks),
-            log.end
-        ))?,
-    }
+    show_superblocks(findings)?;
+    show_log(findings)?;
     if let Some(rebuilt) = &findings.rebuilt {
         report::line(format_args!(
             "rebuilt the block map from {} partial segments: {} blocks, of which {} are damaged",
@@ -421,6 +388,52 @@ fn show(findings: &Findings) -> anyhow::Result<()> {
         None if findings.is_sound() => report::line("no damage found")?,
         None => report::line("damage found; --repair repairs what it can")?,
         Some(repair) => show_repair(repair, findings.is_degraded())?,
+    }
+    Ok(())
+}
+
+fn show_superblocks(findings: &Findings) -> anyhow::Result<()> {
+    for member in &findings.superblocks {
+        let damaged = member.damaged_slots.len();
+        let text = format!(
+            "{}: {} copies of the superblock are whole",
+            member.member, member.valid_slots
+        );
+        match (damaged, findings.clean) {
+            (0, _) => report::line(text)?,
+            (_, true) => report::line(format_args!("damage: {text}, {damaged} are not"))?,
+            (_, false) => report::line(format_args!(
+                "{text}, {damaged} were cut short by the crash"
+            ))?,
+        }
+    }
+    for member in &findings.superblocks {
+        for Unreadable {
+            slot,
+            offset,
+            error,
+        } in &member.unreadable_slots
+        {
+            report::line(format_args!(
+                "damage: {}: copy {slot} of the superblock, at byte {offset}, cannot be read: {error}",
+                member.member
+            ))?;
+        }
+    }
+    Ok(())
+}
+
+fn show_log(findings: &Findings) -> anyhow::Result<()> {
+    let log = &findings.log;
+    match (&log.damage, findings.clean) {
+        (Some(damage), _) => report::line(format_args!("damage: the log: {damage}"))?,
+        (None, true) => report::line("the store was shut down in order; its log is empty")?,
+        (None, false) => report::line(format_args!(
+            "the store was not shut down in order; the log holds {} commits of {} blocks for recovery ({})",
+            report::count(log.commits),
+            report::count(log.blocks),
+            log.end
+        ))?,
     }
     Ok(())
 }
@@ -467,11 +480,10 @@ fn show_repair(repair: &Repair, degraded: bool) -> anyhow::Result<()> {
         report::line(format_args!("still damaged: {remaining}"))?;
     }
     if repair.remaining.is_empty() {
-        report::line(match degraded {
-            false => "the store is whole again and shut down in order",
-            true => {
-                "no damage is left and the store is shut down in order, but the array is DEGRADED"
-            }
+        report::line(if degraded {
+            "no damage is left and the store is shut down in order, but the array is DEGRADED"
+        } else {
+            "the store is whole again and shut down in order"
         })?;
     }
     Ok(())

@@ -16,11 +16,12 @@ pub fn run(arguments: Checkpoint) -> anyhow::Result<ExitCode> {
     else {
         bail!("the server gave another answer than was asked for");
     };
-    match arguments.json {
-        true => report::json(&serde_json::json!({"lsn": lsn, "replayed_from": replayed_from}))?,
-        false => report::line(format_args!(
+    if arguments.json {
+        report::json(&serde_json::json!({"lsn": lsn, "replayed_from": replayed_from}))?
+    } else {
+        report::line(format_args!(
             "commit {lsn} and all before it are at home; a recovery would begin at commit {replayed_from}"
-        ))?,
+        ))?
     }
     Ok(ExitCode::SUCCESS)
 }

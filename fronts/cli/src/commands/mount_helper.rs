@@ -127,13 +127,12 @@ impl Asked {
         if let Some(out) = child.stdout.take() {
             BufReader::new(out).read_line(&mut line)?;
         }
-        match line.is_empty() {
+        if line.is_empty() {
+            child.wait()?;
+            Ok(ExitCode::from(MOUNT_FAILED))
+        } else {
             // The server goes on when this process has ended.
-            false => Ok(ExitCode::SUCCESS),
-            true => {
-                child.wait()?;
-                Ok(ExitCode::from(MOUNT_FAILED))
-            }
+            Ok(ExitCode::SUCCESS)
         }
     }
 }

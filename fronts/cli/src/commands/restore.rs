@@ -65,7 +65,7 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
     }
     let bucket = open(&arguments.url, &arguments.identities)?;
     let mut damaged = BTreeSet::new();
-    let (mut plan, only) = find(&bucket, &target, true, &mut damaged, |plan| {
+    let (plan, only) = find(&bucket, &target, true, &mut damaged, |plan| {
         let name = arguments.only.as_ref();
         name.map(|name| Only::find(&bucket, plan, name, path))
             .transpose()
@@ -89,73 +89,17 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
         }
         done = note.done(&plan);
     }
-    let write =
-        |plan: &Plan, objects_done: usize| partial.write(&Note::new(arguments, plan, objects_done));
-    let begin = |plan: &Plan| {
-        // The note comes first: whatever ends this process, the same command knows what the partial file is.
-        write(plan, 0)?;
-        partial.clear()?;
-        match &only {
-            None => create(arguments, plan, &partial.made),
-            Some(only) => only.create(&partial.made),
-        }
+    let mut making = Making {
+        arguments,
+        bucket: &bucket,
+        partial: &partial,
+        only: only.as_ref(),
+        damaged,
     };
     if done == 0 {
-        begin(&plan)?;
+        making.begin(&plan)?;
     }
-    let mut tries_left = PLANS;
-    loop {
-        let reached = Cell::new(done);
-        let noted = |objects_done: usize| {
-            reached.set(objects_done);
-            write(&plan, objects_done)
-        };
-        let filled = match &only {
-            None => fill(&bucket, &plan, &partial.made, done, noted),
-            Some(only) => only.fill(&bucket, &plan, &partial.made, done, noted),
-        };
-        let Err(error) = filled else {
-            break;
-        };
-        let base = damaged_base(&plan, &error).filter(|base| damaged.insert(*base));
-        tries_left -= usize::from(base.is_none());
-        if base.is_none() && !(is_missing(&error) && tries_left > 0) {
-            return Err(error).with_context(|| incomplete(&partial.made));
-        }
-        // Objects are merged and deleted while they are read. To apply commits again does no harm.
-        let found = find(
-            &bucket,
-            &Target::Lsn(plan.lsn),
-            false,
-            &mut damaged,
-            |now| {
-                if let Some(only) = &only {
-                    only.narrow(now);
-                }
-                Ok(())
-            },
-        );
-        let (now, ()) = match (found, base) {
-            // No other base gives this state.
-            (Err(none), Some(_)) if is_not_restorable(&none) => {
-                return Err(error).with_context(|| incomplete(&partial.made));
-            }
-            (found, base) => {
-                let found = found?;
-                if let Some(base) = base {
-                    note_damaged(base, &error);
-                }
-                found
-            }
-        };
-        done = now.done_after(&plan, reached.get());
-        plan = now;
-        match done {
-            // Another base does not say which blocks have no content.
-            0 => begin(&plan)?,
-            _ => write(&plan, done)?,
-        }
-    }
+    let plan = making.run(plan, done)?;
     partial.finish(path)?;
     if only.is_none()
         && let Some(warning) = warning(path, Medium::of_made(path))
@@ -164,6 +108,100 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
     }
     tell(arguments, &plan, only.as_ref(), "restored")?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A restore under way.
+struct Making<'a> {
+    arguments: &'a Restore,
+    bucket: &'a Reader,
+    partial: &'a Partial,
+    only: Option<&'a Only>,
+    /// Bases that turned out to be damaged.
+    damaged: BTreeSet<u64>,
+}
+
+impl Making<'_> {
+    fn write(&self, plan: &Plan, objects_done: usize) -> anyhow::Result<()> {
+        self.partial
+            .write(&Note::new(self.arguments, plan, objects_done))
+    }
+
+    /// Makes the partial file anew.
+    fn begin(&self, plan: &Plan) -> anyhow::Result<()> {
+        // The note comes first: whatever ends this process, the same command knows what the partial file is.
+        self.write(plan, 0)?;
+        self.partial.clear()?;
+        match self.only {
+            None => create(self.arguments, plan, &self.partial.made),
+            Some(only) => only.create(&self.partial.made),
+        }
+    }
+
+    /// Applies the objects of `plan` behind the first `done`. Returns the plan that came to its end.
+    fn run(&mut self, mut plan: Plan, mut done: usize) -> anyhow::Result<Plan> {
+        let mut tries_left = PLANS;
+        loop {
+            let reached = Cell::new(done);
+            let noted = |objects_done: usize| {
+                reached.set(objects_done);
+                self.write(&plan, objects_done)
+            };
+            let (bucket, made) = (self.bucket, &self.partial.made);
+            let filled = match self.only {
+                None => fill(bucket, &plan, made, done, noted),
+                Some(only) => only.fill(bucket, &plan, made, done, noted),
+            };
+            let Err(error) = filled else {
+                return Ok(plan);
+            };
+            let now = self.plan_again(&plan, error, &mut tries_left)?;
+            done = now.done_after(&plan, reached.get());
+            plan = now;
+            match done {
+                // Another base does not say which blocks have no content.
+                0 => self.begin(&plan)?,
+                _ => self.write(&plan, done)?,
+            }
+        }
+    }
+
+    /// Another plan for the state of `plan`, which has ended with `error`.
+    ///
+    /// # Errors
+    /// `error`, when nothing else gives that state.
+    fn plan_again(
+        &mut self,
+        plan: &Plan,
+        error: anyhow::Error,
+        tries_left: &mut usize,
+    ) -> anyhow::Result<Plan> {
+        let base = damaged_base(plan, &error).filter(|base| self.damaged.insert(*base));
+        *tries_left -= usize::from(base.is_none());
+        if base.is_none() && !(is_missing(&error) && *tries_left > 0) {
+            return Err(error).with_context(|| incomplete(&self.partial.made));
+        }
+        // Objects are merged and deleted while they are read. To apply commits again does no harm.
+        let (target, only) = (Target::Lsn(plan.lsn), self.only);
+        let found = find(self.bucket, &target, false, &mut self.damaged, |now| {
+            if let Some(only) = only {
+                only.narrow(now);
+            }
+            Ok(())
+        });
+        match (found, base) {
+            // No other base gives this state.
+            (Err(none), Some(_)) if is_not_restorable(&none) => {
+                Err(error).with_context(|| incomplete(&self.partial.made))
+            }
+            (found, base) => {
+                let (now, ()) = found?;
+                if let Some(base) = base {
+                    note_damaged(base, &error);
+                }
+                Ok(now)
+            }
+        }
+    }
 }
 
 fn open(url: &str, identities: &Identities) -> anyhow::Result<Reader> {
@@ -302,13 +340,11 @@ fn create(arguments: &Restore, plan: &Plan, partial: &Path) -> anyhow::Result<()
         size_bytes: size_bytes(plan),
         log_bytes: arguments.log_size,
         block_size: plan.shape.block_size,
-    };
-    Ok(tonearm_store::create_behind(
-        partial,
-        &options,
         home,
-        Some(plan.lsn),
-    )?)
+        restored: Some(plan.lsn),
+        ..CreateOptions::default()
+    };
+    Ok(tonearm_store::create(partial, &options)?)
 }
 
 /// Applies the objects of the plan behind the first `done`.

@@ -80,9 +80,10 @@ fn show(result: &ScrubResult) -> anyhow::Result<()> {
             0 => "no damage found",
             _ => "no damage is left",
         };
-        let degraded = match result.is_degraded() {
-            true => ", but the array is DEGRADED",
-            false => "",
+        let degraded = if result.is_degraded() {
+            ", but the array is DEGRADED"
+        } else {
+            ""
         };
         report::line(format_args!("{found}{degraded}"))?;
     }

@@ -65,9 +65,10 @@ pub fn run(arguments: Serve) -> anyhow::Result<ExitCode> {
     plan.vhost = arguments.vhost_user;
     if !arguments.attach.is_empty() {
         let attach = AttachPlan::of(&arguments.path, arguments.attach, &arguments.attach_args)?;
-        plan.attach = Some(match plan.mount.is_some() {
-            true => attach.with_mount()?,
-            false => attach,
+        plan.attach = Some(if plan.mount.is_some() {
+            attach.with_mount()?
+        } else {
+            attach
         });
     }
     plan.listening = Some(listening);
@@ -422,9 +423,10 @@ impl Running {
             plan.start(mailbox, &exports, &events, &mut self.attached)?;
         }
         for device in &self.attached {
-            match addresses.is_empty() {
-                true => report::line(device.line())?,
-                false => report::note(device.line()),
+            if addresses.is_empty() {
+                report::line(device.line())?
+            } else {
+                report::note(device.line())
             }
         }
         if !self.attached.is_empty() {

@@ -11,7 +11,7 @@ use anyhow::bail;
 use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use tonearm_engine::ArchiveState;
+use tonearm_engine::{ArchiveState, StoreStats};
 use tonearm_terminal::Table;
 use tonearm_terminal::{report, size};
 
@@ -31,9 +31,10 @@ pub fn run(arguments: Stats) -> anyhow::Result<ExitCode> {
             (true, false) => report::json(&stats)?,
             (false, _) => {
                 let before = last.as_ref().map(|(at, stats)| (now - *at, stats));
-                let text = match arguments.watch {
-                    true => watch::page(&stats, before),
-                    false => page(&stats),
+                let text = if arguments.watch {
+                    watch::page(&stats, before)
+                } else {
+                    page(&stats)
                 };
                 // Moves the cursor home, prints the page, then clears the rest of the page before.
                 let (home, clear) = if redraw {
@@ -167,16 +168,44 @@ fn units(units: &UnitStats) -> String {
     )
 }
 
+/// A line about the store: its name and its text.
+type Row = (&'static str, String);
+
 fn store(stats: &ServerStats) -> Table {
     let now = &stats.store;
-    let per = |count: u64, of: u64| {
-        if of == 0 {
-            0.0
-        } else {
-            count as f64 / of as f64
-        }
-    };
-    let mut rows = vec![
+    let mut rows = log_rows(now);
+    rows.push(("space", space(&stats.space)));
+    rows.extend(use_rows(now));
+    rows.extend(home_rows(now));
+    if now.segments > 0 {
+        rows.extend(segment_rows(now));
+    }
+    rows.extend(HotBlocks::of(now).iter().flat_map(HotBlocks::rows));
+    if now.array_members > 0 {
+        rows.push(array_row(now));
+    }
+    if let Some(state) = archive_state(now.archive_state) {
+        rows.push(archive_row(state, now));
+    }
+    if now.max_delay_ns > 0 {
+        rows.push((
+            "durable within",
+            format!(
+                "{}; the slowest commit took {}, {} took longer",
+                report::span(now.max_delay_ns),
+                report::span(now.delay_max_ns),
+                report::count(now.delays_missed)
+            ),
+        ));
+    }
+    if now.checksum_errors > 0 {
+        rows.push(("checksum errors", report::count(now.checksum_errors)));
+    }
+    report::pairs(rows)
+}
+
+fn log_rows(now: &StoreStats) -> Vec<Row> {
+    vec![
         (
             "commits",
             format!(
@@ -213,7 +242,11 @@ fn store(stats: &ServerStats) -> Table {
                 report::count(now.log_space_flushes)
             ),
         ),
-        ("space", space(&stats.space)),
+    ]
+}
+
+fn use_rows(now: &StoreStats) -> Vec<Row> {
+    vec![
         ("head moves", report::count(now.log_repositions)),
         ("log in use", gauge(now.log_used_bytes, now.log_size_bytes)),
         (
@@ -224,6 +257,11 @@ fn store(stats: &ServerStats) -> Table {
                 now.memory_waiting
             ),
         ),
+    ]
+}
+
+fn home_rows(now: &StoreStats) -> Vec<Row> {
+    vec![
         (
             "write-back",
             format!(
@@ -262,96 +300,94 @@ fn store(stats: &ServerStats) -> Table {
                 report::span(now.recovery_ns)
             ),
         ),
-    ];
-    if now.segments > 0 {
+    ]
+}
+
+fn segment_rows(now: &StoreStats) -> Vec<Row> {
+    let mut rows = Vec::new();
+    rows.push((
+        "segments",
+        format!(
+            "{} live, {} of {} free",
+            gauge(now.segments_live_bytes, now.segments_bytes),
+            report::count(now.free_segments),
+            report::count(now.segments)
+        ),
+    ));
+    rows.push((
+        "cleaner",
+        format!(
+            "{} segments emptied, {} blocks copied; {} passes by cost and age, {} of the emptiest segments",
+            report::count(now.cleaned_segments),
+            report::count(now.cleaned_blocks),
+            report::count(now.age_passes),
+            report::count(now.greedy_passes)
+        ),
+    ));
+    if now.written_back_blocks > 0 {
+        let of_one = |blocks: u64| per(blocks, now.written_back_blocks);
+        let map = now.summary_blocks + now.table_writes;
         rows.push((
-            "segments",
+            "written home",
             format!(
-                "{} live, {} of {} free",
-                gauge(now.segments_live_bytes, now.segments_bytes),
-                report::count(now.free_segments),
-                report::count(now.segments)
-            ),
-        ));
-        rows.push((
-            "cleaner",
-            format!(
-                "{} segments emptied, {} blocks copied; {} passes by cost and age, {} of the emptiest segments",
-                report::count(now.cleaned_segments),
-                report::count(now.cleaned_blocks),
-                report::count(now.age_passes),
-                report::count(now.greedy_passes)
-            ),
-        ));
-        if now.written_back_blocks > 0 {
-            let of_one = |blocks: u64| per(blocks, now.written_back_blocks);
-            let map = now.summary_blocks + now.table_writes;
-            rows.push((
-                "written home",
-                format!(
-                    "{:.2} blocks for each new one: 1 new ({:.2} in place), {:.2} copied by the cleaner, {:.2} map and \
-                     summaries",
-                    1.0 + of_one(now.cleaned_blocks + map),
-                    of_one(now.overwritten_blocks),
-                    of_one(now.cleaned_blocks),
-                    of_one(map)
-                ),
-            ));
-        }
-    }
-    rows.extend(HotBlocks::of(now).iter().flat_map(HotBlocks::rows));
-    if now.array_members > 0 {
-        let state = match (now.array_degraded, now.array_rebuild_bytes) {
-            _ if now.array_lost > 0 => "LOST".to_string(),
-            (0, _) => "all in use".to_string(),
-            (_, 0) => "DEGRADED".to_string(),
-            (_, all) => format!(
-                "DEGRADED, rebuilding: {}",
-                gauge(now.array_rebuilt_bytes, all)
-            ),
-        };
-        rows.push((
-            "array",
-            format!(
-                "{} members, {state}; {} ranges reconstructed, {} repaired",
-                now.array_members,
-                report::count(now.array_reconstructed),
-                report::count(now.array_repaired)
+                "{:.2} blocks for each new one: 1 new ({:.2} in place), {:.2} copied by the cleaner, {:.2} map and \
+                 summaries",
+                1.0 + of_one(now.cleaned_blocks + map),
+                of_one(now.overwritten_blocks),
+                of_one(now.cleaned_blocks),
+                of_one(map)
             ),
         ));
     }
-    if let Some(state) = archive_state(now.archive_state) {
-        let base = match (now.archive_restorable, now.archive_base_percent) {
-            (1, 0) => String::new(),
-            (_, percent) => format!(", base {percent} % read"),
-        };
-        rows.push((
-            "archive",
-            format!(
-                "{state}, commit {} archived, {} behind, {} gaps{base}; {} objects, {} put",
-                now.archived_lsn,
-                report::count(now.archive_lag_commits),
-                report::count(now.archive_gaps),
-                report::count(now.archive_objects),
-                size::text(now.archive_stored_bytes)
-            ),
-        ));
+    rows
+}
+
+fn array_row(now: &StoreStats) -> Row {
+    let state = match (now.array_degraded, now.array_rebuild_bytes) {
+        _ if now.array_lost > 0 => "LOST".to_string(),
+        (0, _) => "all in use".to_string(),
+        (_, 0) => "DEGRADED".to_string(),
+        (_, all) => format!(
+            "DEGRADED, rebuilding: {}",
+            gauge(now.array_rebuilt_bytes, all)
+        ),
+    };
+    (
+        "array",
+        format!(
+            "{} members, {state}; {} ranges reconstructed, {} repaired",
+            now.array_members,
+            report::count(now.array_reconstructed),
+            report::count(now.array_repaired)
+        ),
+    )
+}
+
+fn archive_row(state: ArchiveState, now: &StoreStats) -> Row {
+    let base = match (now.archive_restorable, now.archive_base_percent) {
+        (1, 0) => String::new(),
+        (_, percent) => format!(", base {percent} % read"),
+    };
+    (
+        "archive",
+        format!(
+            "{state}, commit {} archived, {} behind, {} gaps{base}; {} objects, {} put",
+            now.archived_lsn,
+            report::count(now.archive_lag_commits),
+            report::count(now.archive_gaps),
+            report::count(now.archive_objects),
+            size::text(now.archive_stored_bytes)
+        ),
+    )
+}
+
+/// How many for each, 0 for none.
+fn per(count: u64, of: u64) -> f64 {
+    if of == 0 {
+        0.0
+    } else {
+        count as f64 / of as f64
     }
-    if now.max_delay_ns > 0 {
-        rows.push((
-            "durable within",
-            format!(
-                "{}; the slowest commit took {}, {} took longer",
-                report::span(now.max_delay_ns),
-                report::span(now.delay_max_ns),
-                report::count(now.delays_missed)
-            ),
-        ));
-    }
-    if now.checksum_errors > 0 {
-        rows.push(("checksum errors", report::count(now.checksum_errors)));
-    }
-    report::pairs(rows)
 }
 
 /// The word for `archive_state`; `None` without an archive.

@@ -117,10 +117,7 @@ pub fn table(volumes: &[crate::control::VolumeInfo]) -> tonearm_terminal::Table 
 }
 
 fn mode(read_only: bool) -> &'static str {
-    match read_only {
-        true => "read-only",
-        false => "read-write",
-    }
+    if read_only { "read-only" } else { "read-write" }
 }
 
 fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {

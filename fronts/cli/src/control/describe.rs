@@ -36,9 +36,10 @@ pub fn head_text(superblock: &Superblock) -> String {
         HeadKind::Mimic => "mimic",
         HeadKind::Online => "online",
     };
-    let tracks = match superblock.physical_tracks {
-        true => "physical tracks",
-        false => "stripes",
+    let tracks = if superblock.physical_tracks {
+        "physical tracks"
+    } else {
+        "stripes"
     };
     let drives = match superblock.log_members().count() {
         1 => String::new(),

@@ -127,13 +127,13 @@ fn report(what: &str, before: u64, home: &Segments) {
         mib(meter::peak_rss_bytes()),
         mib(before),
         mib(stats.map_cache_bytes as u64),
-        100.0 * stats.live_blocks as f64 / (stats.segments * stats.segment_blocks) as f64,
-        stats.segments,
-        stats.free_segments,
+        100.0 * stats.segments.live_blocks as f64 / (stats.segments.count * stats.segments.segment_blocks) as f64,
+        stats.segments.count,
+        stats.segments.free_segments,
         mib(stats.write_bytes) / 1024.0,
         stats.table_writes,
         stats.table_loads,
-        stats.checkpoints
+        stats.segments.checkpoints
     );
 }
 

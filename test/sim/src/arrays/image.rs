@@ -149,13 +149,9 @@ impl ArrayImage {
 
     /// A drive in the world of `rt`.
     pub fn device(&self, rt: &Rt, drive: usize) -> MemberDevice {
-        let path = path_of(drive);
         let (id, bytes) = (DeviceId(drive as u32), self.disks[drive].size);
-        let device = RawDevice::new(rt, id, bytes, 512, &path);
-        MemberDevice {
-            device: Rc::new(device),
-            path,
-        }
+        let device = RawDevice::new(rt, id, bytes, 512, &path_of(drive));
+        MemberDevice::new(Rc::new(device))
     }
 
     /// The array of the drives that are not `away`, which are offered in descending order.

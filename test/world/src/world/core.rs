@@ -232,9 +232,10 @@ impl World {
                 serial: flight.serial,
                 slot,
             };
-            let reported = match disk.faults.is_idle() {
-                true => Some(done.at),
-                false => disk.faults.reported_at(flight.submitted, done.at),
+            let reported = if disk.faults.is_idle() {
+                Some(done.at)
+            } else {
+                disk.faults.reported_at(flight.submitted, done.at)
             };
             if let Some(at) = reported {
                 self.late.push(Reverse((at, end)));

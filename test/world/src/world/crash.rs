@@ -82,9 +82,10 @@ impl Crash {
 
     /// True when `seed` makes [`Crash::images`], or [`Crash::images_ordered`], garble sectors of unstable writes.
     pub fn garbles(seed: u64, ordered: bool) -> bool {
-        match ordered {
-            true => seed.is_multiple_of(3),
-            false => ChaCha8Rng::seed_from_u64(seed).next_u32() % 8 >= 6,
+        if ordered {
+            seed.is_multiple_of(3)
+        } else {
+            ChaCha8Rng::seed_from_u64(seed).next_u32() % 8 >= 6
         }
     }
 

@@ -114,11 +114,12 @@ impl RemoteFiles {
 
     /// Called before any lock is taken: in a forked child the thread that would release the lock does not exist.
     fn check_process(&self) -> Result<(), FilesError> {
-        match std::process::id() == self.process {
-            true => Ok(()),
-            false => Err(failed(
+        if std::process::id() == self.process {
+            Ok(())
+        } else {
+            Err(failed(
                 "this process was forked from the one that has the session; open the files after the fork",
-            )),
+            ))
         }
     }
 
@@ -250,12 +251,13 @@ impl RemoteFiles {
 
     fn check_unit(&self, aru: AruId) -> Result<(), FilesError> {
         self.check_process()?;
-        match locked(&self.units).contains_key(&aru) {
-            true => Ok(()),
-            false => Err(failed(format!(
+        if locked(&self.units).contains_key(&aru) {
+            Ok(())
+        } else {
+            Err(failed(format!(
                 "unit {} is not open in this session",
                 aru.0
-            ))),
+            )))
         }
     }
 

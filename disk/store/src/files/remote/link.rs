@@ -260,9 +260,10 @@ impl Link {
     }
 
     fn held(&self, shared: bool) -> &Cell<u64> {
-        match shared {
-            true => &self.shared_bytes,
-            false => &self.own_bytes,
+        if shared {
+            &self.shared_bytes
+        } else {
+            &self.own_bytes
         }
     }
 

@@ -7,8 +7,8 @@
 
 use super::link::{FileServerLimits, Link, Links, ReplyMemory};
 use super::wire::{self, FRAME_MAX, HELLO_LEN, Reply, Request, VERSION, Violation};
-use crate::files::session::{Session, Sessions};
-use crate::files::{AruId, FileSystem, FilesError, FilesErrorKind};
+use crate::files::session::{Opened, Session, Sessions};
+use crate::files::{AruId, FileId, FileSystem, FilesError, FilesErrorKind};
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::poll_fn;
@@ -16,8 +16,8 @@ use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::{Buf, BufPool, LooseBuf, Lsn, Nanos};
-use tonearm_disk::{Disk, Marks};
-use tonearm_rt::{Contained, Data, DeviceId, Rt, Semaphore};
+use tonearm_disk::Disk;
+use tonearm_rt::{Boxed, Contained, Data, DeviceId, Rt, Semaphore};
 
 /// Most sessions at a time.
 const SESSIONS_MAX: usize = 256;
@@ -173,6 +173,16 @@ impl FileServer {
     }
 }
 
+/// How a request is answered.
+enum Answered {
+    /// With this reply.
+    Now(Reply),
+    /// With the reply of work that goes on beside later requests.
+    Beside(Boxed<'static, Reply>),
+    /// Not at all.
+    Not,
+}
+
 struct Connection {
     link: Rc<Link>,
     session: Session,
@@ -231,7 +241,6 @@ impl Connection {
         request: Request<'_>,
         memory: ReplyMemory,
     ) -> Result<(), Violation> {
-        let session = &self.session;
         let failed = request
             .unit()
             .and_then(|aru| self.failed_units.borrow().get(&aru).cloned());
@@ -242,19 +251,23 @@ impl Connection {
             }
             return Ok(());
         }
+        match self.carry_out(number, request).await? {
+            Answered::Now(reply) => self.link.reply(reply).await,
+            Answered::Beside(work) => self.beside(memory, work).await,
+            Answered::Not => {}
+        }
+        Ok(())
+    }
+
+    async fn carry_out(&self, number: u32, request: Request<'_>) -> Result<Answered, Violation> {
+        let session = &self.session;
+        let opened = |opened: Result<Opened, FilesError>| {
+            Reply::new(number, opened.map(|opened| opened.file))
+        };
         let reply = match request {
-            Request::Open { name, how } => {
-                let opened = session.open(name, how).await;
-                Reply::new(number, opened.map(|opened| opened.file))
-            }
-            Request::Create { aru, name } => {
-                let opened = session.create(aru, name).await;
-                Reply::new(number, opened.map(|opened| opened.file))
-            }
-            Request::OpenVolume { name } => {
-                let opened = session.open_volume(name);
-                Reply::new(number, opened.map(|opened| opened.file))
-            }
+            Request::Open { name, how } => opened(session.open(name, how).await),
+            Request::Create { aru, name } => opened(session.create(aru, name).await),
+            Request::OpenVolume { name } => opened(session.open_volume(name)),
             Request::Zero { file, offset, len } => {
                 Reply::new(number, session.zero(file, offset, len).await)
             }
@@ -285,19 +298,14 @@ impl Connection {
                 offset,
                 len,
             } => {
-                let session = session.clone();
-                let read = async move {
-                    let read = session.read(file, aru, offset, len as usize).await;
-                    Reply::with_data(number, read)
-                };
+                let read = read(session.clone(), number, (file, aru), offset, len);
                 if aru.is_none() {
-                    self.beside(memory, read).await;
-                    return Ok(());
+                    return Ok(Answered::Beside(Box::pin(read)));
                 }
                 read.await
             }
             Request::Begin { aru } => {
-                let begun = session.begin(aru);
+                let begun = session.begin(aru).map(|()| Answered::Not);
                 return begun.map_err(|_| Violation("too many units are open, or one twice"));
             }
             Request::Write {
@@ -308,90 +316,94 @@ impl Connection {
             } => {
                 let data = LooseBuf::copy_of(data);
                 let written = session.write(file, aru, offset, data).await;
-                match aru {
-                    Some(aru) => return self.within(aru, written),
-                    None => Reply::new(number, written),
-                }
+                return self.changed(number, aru, written);
             }
             Request::Truncate { file, aru, size } => {
                 let cut = session.truncate(file, aru, size).await;
-                match aru {
-                    Some(aru) => return self.within(aru, cut),
-                    None => Reply::new(number, cut),
-                }
+                return self.changed(number, aru, cut);
             }
-            Request::End { aru, durable } => {
-                let failed = self.failed_units.borrow_mut().remove(&aru);
-                let ended = match failed {
-                    Some(error) => {
-                        session.abort(aru);
-                        Err(error)
-                    }
-                    // Not beside later requests: the end must take effect before anything that comes later, above all
-                    // before the end of the session.
-                    None => session.end(aru).await,
-                };
-                match ended {
-                    Ok(lsn) if durable => {
-                        let session = session.clone();
-                        let durable = async move {
-                            let durable = session.acknowledge(lsn, true).await;
-                            Reply::new(number, durable.map(|()| lsn.0))
-                        };
-                        self.beside(memory, durable).await;
-                        return Ok(());
-                    }
-                    Ok(lsn) => {
-                        let acknowledged = session.acknowledge(lsn, false).await;
-                        Reply::new(number, acknowledged.map(|()| lsn.0))
-                    }
-                    Err(error) => Reply::new::<()>(number, Err(error)),
-                }
-            }
-            Request::Abort { aru } => {
-                self.failed_units.borrow_mut().remove(&aru);
-                session.abort(aru);
-                return Ok(());
-            }
-            Request::Flush => {
-                let session = session.clone();
-                let flush = async move { Reply::new(number, session.flush().await) };
-                self.beside(memory, flush).await;
-                return Ok(());
-            }
+            Request::End { aru, durable } => return Ok(self.end(number, aru, durable).await),
+            Request::Abort { aru } => return Ok(self.abort(aru)),
+            Request::Flush => return Ok(self.flush(number)),
             Request::Marks => {
-                let Marks {
-                    appended,
-                    flushed,
-                    durable,
-                } = session.marks();
-                Reply::new(number, Ok((appended.0, flushed.0, durable.0)))
+                let marks = session.marks();
+                let lsns = (marks.appended.0, marks.flushed.0, marks.durable.0);
+                Reply::new(number, Ok(lsns))
             }
-            Request::WaitDurable { lsn } => {
-                let session = session.clone();
-                let wait = async move { Reply::new(number, session.wait_durable(Lsn(lsn)).await) };
-                self.beside(memory, wait).await;
-                return Ok(());
-            }
+            Request::WaitDurable { lsn } => return Ok(self.wait_durable(number, lsn)),
             Request::Archive => Reply::new(number, Ok(session.archive())),
-            Request::WaitArchived { lsn } => {
-                let (session, link) = (session.clone(), self.link.clone());
-                let wait = async move {
-                    // A bucket may be away for hours. Neither the end of the client nor of the server waits for it.
-                    let archived = link.unless_ending(session.wait_archived(Lsn(lsn))).await;
-                    let ending = || Err(FilesError::new(FilesErrorKind::Failed, STOPPING));
-                    Reply::new(number, archived.unwrap_or_else(ending))
-                };
-                self.beside(memory, wait).await;
-                return Ok(());
-            }
+            Request::WaitArchived { lsn } => return Ok(self.wait_archived(number, lsn)),
             Request::Lock { file, level } => Reply::new(number, session.lock(file, level)),
             Request::Unlock { file, level } => Reply::new(number, session.unlock(file, level)),
             Request::Reserved { file } => Reply::new(number, session.reserved(file)),
         };
-        self.link.reply(reply).await;
-        drop(memory);
-        Ok(())
+        Ok(Answered::Now(reply))
+    }
+
+    async fn end(&self, number: u32, aru: AruId, durable: bool) -> Answered {
+        let session = self.session.clone();
+        let failed = self.failed_units.borrow_mut().remove(&aru);
+        let ended = match failed {
+            Some(error) => {
+                session.abort(aru);
+                Err(error)
+            }
+            // Not beside later requests: the end must take effect before anything that comes later, above all before the end
+            // of the session.
+            None => session.end(aru).await,
+        };
+        match ended {
+            Ok(lsn) if durable => Answered::Beside(Box::pin(async move {
+                let durable = session.acknowledge(lsn, true).await;
+                Reply::new(number, durable.map(|()| lsn.0))
+            })),
+            Ok(lsn) => {
+                let acknowledged = session.acknowledge(lsn, false).await;
+                Answered::Now(Reply::new(number, acknowledged.map(|()| lsn.0)))
+            }
+            Err(error) => Answered::Now(Reply::new::<()>(number, Err(error))),
+        }
+    }
+
+    fn abort(&self, aru: AruId) -> Answered {
+        self.failed_units.borrow_mut().remove(&aru);
+        self.session.abort(aru);
+        Answered::Not
+    }
+
+    fn flush(&self, number: u32) -> Answered {
+        let session = self.session.clone();
+        let flush = async move { Reply::new(number, session.flush().await) };
+        Answered::Beside(Box::pin(flush))
+    }
+
+    fn wait_durable(&self, number: u32, lsn: u64) -> Answered {
+        let session = self.session.clone();
+        let wait = async move { Reply::new(number, session.wait_durable(Lsn(lsn)).await) };
+        Answered::Beside(Box::pin(wait))
+    }
+
+    fn wait_archived(&self, number: u32, lsn: u64) -> Answered {
+        let (session, link) = (self.session.clone(), self.link.clone());
+        Answered::Beside(Box::pin(async move {
+            // A bucket may be away for hours. Neither the end of the client nor of the server waits for it.
+            let archived = link.unless_ending(session.wait_archived(Lsn(lsn))).await;
+            let ending = || Err(FilesError::new(FilesErrorKind::Failed, STOPPING));
+            Reply::new(number, archived.unwrap_or_else(ending))
+        }))
+    }
+
+    /// The answer to a change: within a unit the reply to its end has the first error.
+    fn changed(
+        &self,
+        number: u32,
+        aru: Option<AruId>,
+        result: Result<(), FilesError>,
+    ) -> Result<Answered, Violation> {
+        match aru {
+            Some(aru) => self.within(aru, result).map(|()| Answered::Not),
+            None => Ok(Answered::Now(Reply::new(number, result))),
+        }
     }
 
     /// Keeps the first error of an open unit, for the reply to its end.
@@ -416,6 +428,17 @@ impl Connection {
             drop((permit, memory));
         });
     }
+}
+
+async fn read(
+    session: Session,
+    number: u32,
+    (file, aru): (FileId, Option<AruId>),
+    offset: u64,
+    len: u32,
+) -> Reply {
+    let read = session.read(file, aru, offset, len as usize).await;
+    Reply::with_data(number, read)
 }
 
 /// Memory in bytes that the reply to `request` may need.

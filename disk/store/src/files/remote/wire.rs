@@ -162,11 +162,12 @@ pub fn hello() -> [u8; HELLO_LEN] {
 /// When the bytes are no hello.
 pub fn version_of(bytes: &[u8; HELLO_LEN]) -> Result<u32, Violation> {
     let [magic @ .., a, b, c, d, _, _, _, _] = bytes;
-    match *magic == MAGIC {
-        true => Ok(u32::from_le_bytes([*a, *b, *c, *d])),
-        false => Err(Violation(
+    if *magic == MAGIC {
+        Ok(u32::from_le_bytes([*a, *b, *c, *d]))
+    } else {
+        Err(Violation(
             "it does not speak the protocol of Tonearm's files",
-        )),
+        ))
     }
 }
 
@@ -229,9 +230,10 @@ impl Request<'_> {
         if name > NAME_MAX {
             return Err(Violation("a path has at most 4096 bytes"));
         }
-        match data_len > DATA_MAX {
-            true => Err(Violation("a read or write is longer than 1 MiB")),
-            false => Ok(()),
+        if data_len > DATA_MAX {
+            Err(Violation("a read or write is longer than 1 MiB"))
+        } else {
+            Ok(())
         }
     }
 }
@@ -325,9 +327,10 @@ pub fn frame_len(bytes: &[u8]) -> Result<Option<usize>, Violation> {
         return Ok(None);
     };
     let len = u32::from_le_bytes(*len) as usize;
-    match (5..=FRAME_MAX).contains(&len) {
-        true => Ok(Some(4 + len)),
-        false => Err(WRONG_LENGTH),
+    if (5..=FRAME_MAX).contains(&len) {
+        Ok(Some(4 + len))
+    } else {
+        Err(WRONG_LENGTH)
     }
 }
 

@@ -218,9 +218,10 @@ async fn file_status(
             Err(FsError::NothingBehind) => end,
             data => data?.min(end),
         };
-        let hole = match data < end {
-            true => fs.seek(ino, data, Seek::Hole).await?.min(end),
-            false => end,
+        let hole = if data < end {
+            fs.seek(ino, data, Seek::Hole).await?.min(end)
+        } else {
+            end
         };
         let parts = [(data - at, false), (hole - data, true)];
         runs.extend(parts.into_iter().filter(|(bytes, _)| *bytes > 0));

@@ -12,9 +12,10 @@ impl Session {
     /// Opens a file.
     pub async fn open(&self, name: &str, how: Open) -> Result<Opened, FilesError> {
         self.check_files()?;
-        let fs = match how.create {
-            true => self.fs_to_change().await?,
-            false => self.fs().await?.ok_or_else(|| no_file(name))?,
+        let fs = if how.create {
+            self.fs_to_change().await?
+        } else {
+            self.fs().await?.ok_or_else(|| no_file(name))?
         };
         let rt = &self.0.sessions.0.rt;
         let until = rt.now() + CLOSING.0;
@@ -79,9 +80,10 @@ impl Session {
                 mode: DIRECTORY_MODE,
                 ..Inode::default()
             };
-            return match is_root(path) {
-                true => Ok(info(b"", &root)),
-                false => Err(no_file(path)),
+            return if is_root(path) {
+                Ok(info(b"", &root))
+            } else {
+                Err(no_file(path))
             };
         };
         let attr = fs.at(path.as_bytes()).await;

@@ -69,9 +69,10 @@ impl Stop {
     /// # Errors
     /// When one has come.
     pub fn check(&self) -> anyhow::Result<()> {
-        match self.has_come() {
-            true => bail!("interrupted; nothing was changed"),
-            false => Ok(()),
+        if self.has_come() {
+            bail!("interrupted; nothing was changed")
+        } else {
+            Ok(())
         }
     }
 }

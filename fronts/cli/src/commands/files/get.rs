@@ -106,9 +106,10 @@ fn check_free(entries: &[tree::Entry], base: &Path, replace: bool) -> anyhow::Re
     for entry in entries {
         let path = local(base, &entry.below);
         let is_below_missing = path.parent().is_some_and(|above| missing.contains(above));
-        let about = match is_below_missing {
-            true => None,
-            false => look(&path, &entry.below)?,
+        let about = if is_below_missing {
+            None
+        } else {
+            look(&path, &entry.below)?
         };
         let shown = path.display();
         match about {
@@ -138,9 +139,10 @@ fn check_free(entries: &[tree::Entry], base: &Path, replace: bool) -> anyhow::Re
 
 /// What is at `path`, if something is. The user may have named a link to the folder; below it links are not followed.
 fn look(path: &Path, below: &str) -> anyhow::Result<Option<std::fs::Metadata>> {
-    let about = match below.is_empty() && path.is_dir() {
-        true => path.metadata(),
-        false => path.symlink_metadata(),
+    let about = if below.is_empty() && path.is_dir() {
+        path.metadata()
+    } else {
+        path.symlink_metadata()
     };
     match about {
         Ok(about) => Ok(Some(about)),
@@ -150,9 +152,10 @@ fn look(path: &Path, below: &str) -> anyhow::Result<Option<std::fs::Metadata>> {
 }
 
 fn local(base: &Path, below: &str) -> PathBuf {
-    match below.is_empty() {
-        true => base.to_path_buf(),
-        false => base.join(below),
+    if below.is_empty() {
+        base.to_path_buf()
+    } else {
+        base.join(below)
     }
 }
 

@@ -20,16 +20,20 @@ pub fn list(arguments: &FilesList) -> anyhow::Result<ExitCode> {
     let (store, path) = (open(&arguments.store)?, &arguments.dir);
     let about = store.look(path)?;
     let is_dir = about.is_dir();
-    let files = match is_dir {
-        true => store.list_all(path)?,
-        false => vec![about],
+    let files = if is_dir {
+        store.list_all(path)?
+    } else {
+        vec![about]
     };
     if arguments.store.json {
         report::json(&List { files })?;
     } else if arguments.long {
-        let path_of = |info: &FileInfo| match is_dir {
-            true => tree::join(path, &info.name),
-            false => path.clone(),
+        let path_of = |info: &FileInfo| {
+            if is_dir {
+                tree::join(path, &info.name)
+            } else {
+                path.clone()
+            }
         };
         long(&*store, &files, path_of)?;
     } else {

@@ -105,9 +105,10 @@ fn remove_tree(files: &dyn Files, entries: &[tree::Entry], stop: &Stop) -> anyho
             bail!("interrupted; a part of {} is removed", entries[0].path);
         }
         let path = &entry.path;
-        let file = match entry.info.is_file() {
-            true => Some(open_locked(files, path, Level::Exclusive)?),
-            false => None,
+        let file = if entry.info.is_file() {
+            Some(open_locked(files, path, Level::Exclusive)?)
+        } else {
+            None
         };
         let deleted = files.delete(path);
         if let Some(file) = file {
@@ -131,9 +132,10 @@ struct Made<'a> {
 pub fn mkdir(arguments: &FilesMkdir) -> anyhow::Result<ExitCode> {
     let files = open(&arguments.store)?;
     let path = &arguments.dir;
-    let made = match arguments.parents {
-        true => make_all(&*files, path)? > 0,
-        false => match files.make_dir(path) {
+    let made = if arguments.parents {
+        make_all(&*files, path)? > 0
+    } else {
+        match files.make_dir(path) {
             Ok(()) => true,
             Err(error) if error.kind == FilesErrorKind::NotFound => {
                 let above = tree::parent(path);
@@ -148,7 +150,7 @@ pub fn mkdir(arguments: &FilesMkdir) -> anyhow::Result<ExitCode> {
                 }
             }
             Err(error) => return Err(error.into()),
-        },
+        }
     };
     files.flush()?;
     if arguments.store.json {

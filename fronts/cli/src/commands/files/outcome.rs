@@ -52,9 +52,10 @@ impl Outcome {
         self.is_damaged |= cause.is_some_and(|cause| cause.kind == FilesErrorKind::Damaged);
         let text = tree::shown(&format!("{error:#}"));
         let path_shown = tree::shown(path);
-        match text.contains(&path_shown) {
-            true => report::note(text),
-            false => report::note(format_args!("{path_shown}: {text}")),
+        if text.contains(&path_shown) {
+            report::note(text)
+        } else {
+            report::note(format_args!("{path_shown}: {text}"))
         }
         self.failed.push(path.to_string());
     }

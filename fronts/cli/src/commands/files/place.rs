@@ -157,9 +157,10 @@ impl Target {
 }
 
 fn give_name(file: NamedTempFile, path: &Path, replace: bool) -> io::Result<()> {
-    let named = match replace {
-        true => file.persist(path),
-        false => file.persist_noclobber(path),
+    let named = if replace {
+        file.persist(path)
+    } else {
+        file.persist_noclobber(path)
     };
     named.map(drop).map_err(|error| error.error)
 }

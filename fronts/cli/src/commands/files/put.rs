@@ -151,9 +151,10 @@ fn check_free(files: &dyn Files, items: &[Item], replace: bool) -> anyhow::Resul
                 "two of the files would become {to}; put them one by one, with --name. Nothing was copied"
             );
         }
-        let about = match missing.contains(tree::parent(to)) {
-            true => None,
-            false => tree::find(files, to).with_context(|| format!("cannot look at {to}"))?,
+        let about = if missing.contains(tree::parent(to)) {
+            None
+        } else {
+            tree::find(files, to).with_context(|| format!("cannot look at {to}"))?
         };
         match (&item.kind, about) {
             (_, None) => {
@@ -264,12 +265,13 @@ impl TreeIn<'_> {
     }
 
     fn attr(&self, item: &Item, with_time: bool) -> NewAttr {
-        match self.keeps_attr {
-            true => NewAttr {
+        if self.keeps_attr {
+            NewAttr {
                 mode: Some(item.mode),
                 modified_unix_s: with_time.then_some(item.modified_unix_s),
-            },
-            false => NewAttr::default(),
+            }
+        } else {
+            NewAttr::default()
         }
     }
 }

@@ -6,7 +6,7 @@ use crate::commands::DAMAGED;
 use anyhow::bail;
 use std::process::ExitCode;
 use tonearm_archive::{Catalog, Target};
-use tonearm_format::ArchiveKind;
+use tonearm_format::{ArchiveHeader, ArchiveKind};
 use tonearm_fs::path_text;
 use tonearm_terminal::{report, size};
 
@@ -26,83 +26,100 @@ pub fn history(arguments: &History) -> anyhow::Result<ExitCode> {
     if target(&arguments.target)? != Target::Latest {
         bail!("a commit is chosen for its volumes and files; add --names to show them");
     }
-    let restorable = catalog.restorable();
-    let bytes: u64 = catalog.links.values().map(|link| link.stored_bytes).sum();
-    let merged = || {
-        let ranges = catalog.ranges();
-        ranges.filter(|range| range.kind == ArchiveKind::Merged)
-    };
     let faults = catalog.faults();
-    let encrypted = catalog.ranges().filter(|range| range.encrypted).count();
     if arguments.json {
-        let parts: Vec<_> = restorable
-            .iter()
-            .map(|part| {
-                serde_json::json!({
-                    "first_lsn": part.first.0, "last_lsn": part.last.0, "last_unix_ms": part.unix_ms,
-                    "base": part.base,
-                })
-            })
-            .collect();
-        let merged: Vec<_> = merged()
-            .map(|range| {
-                serde_json::json!({
-                    "first_lsn": range.first, "last_lsn": range.last, "last_unix_ms": range.unix_ms,
-                })
-            })
-            .collect();
-        let marks: Vec<_> = catalog
-            .marks
-            .iter()
-            .map(|(name, mark)| serde_json::json!({ "name": name, "lsn": mark.last, "unix_ms": mark.unix_ms }))
-            .collect();
-        report::json(&serde_json::json!({
-            "archive": catalog.url, "objects": catalog.links.len(), "chain_bytes": bytes,
-            "encrypted_ranges": encrypted,
-            "restorable": parts, "merged": merged, "marks": marks, "faults": faults, "strays": catalog.strays,
-        }))?;
+        show_json(&catalog, &faults)?;
     } else {
-        let mut table = report::table(&["from commit", "to commit", "durable at", "base"]);
-        for part in &restorable {
-            table.add_row([
-                part.first.to_string(),
-                part.last.to_string(),
-                report::date(part.unix_ms / 1000),
-                format!("{:016x}", part.base),
-            ]);
-        }
-        match restorable.is_empty() {
-            true => report::line("nothing can be restored: no base is complete")?,
-            false => report::line(table)?,
-        }
-        for (name, mark) in &catalog.marks {
-            report::line(format_args!(
-                "mark {name}: commit {}, {}",
-                mark.last,
-                report::date(mark.unix_ms / 1000)
-            ))?;
-        }
-        if let (Some(last), count) = (merged().next_back(), merged().count()) {
-            report::line(format_args!(
-                "up to commit {}, old ones are merged: {} states are left of them",
-                last.last,
-                report::count(count as u64)
-            ))?;
-        }
-        report::line(format_args!(
-            "{} objects of commits and bases, {} (and the blocks of bases){}",
-            report::count(catalog.links.len() as u64),
-            size::text(bytes),
-            match encrypted {
-                0 => String::new(),
-                some => format!("; {} of them are encrypted", report::count(some as u64)),
-            }
-        ))?;
-    }
-    if !arguments.json {
+        show(&catalog)?;
         tell_strays(&catalog);
     }
     Ok(tell_faults(&faults, arguments.json))
+}
+
+/// The commits of which old ones are merged.
+fn merged(catalog: &Catalog) -> impl DoubleEndedIterator<Item = &ArchiveHeader> {
+    let ranges = catalog.ranges();
+    ranges.filter(|range| range.kind == ArchiveKind::Merged)
+}
+
+fn encrypted(catalog: &Catalog) -> usize {
+    catalog.ranges().filter(|range| range.encrypted).count()
+}
+
+fn chain_bytes(catalog: &Catalog) -> u64 {
+    catalog.links.values().map(|link| link.stored_bytes).sum()
+}
+
+fn show_json(catalog: &Catalog, faults: &[String]) -> anyhow::Result<()> {
+    let parts: Vec<_> = catalog
+        .restorable()
+        .iter()
+        .map(|part| {
+            serde_json::json!({
+                "first_lsn": part.first.0, "last_lsn": part.last.0, "last_unix_ms": part.unix_ms,
+                "base": part.base,
+            })
+        })
+        .collect();
+    let merged: Vec<_> = merged(catalog)
+        .map(|range| {
+            serde_json::json!({
+                "first_lsn": range.first, "last_lsn": range.last, "last_unix_ms": range.unix_ms,
+            })
+        })
+        .collect();
+    let marks: Vec<_> = catalog
+        .marks
+        .iter()
+        .map(|(name, mark)| serde_json::json!({ "name": name, "lsn": mark.last, "unix_ms": mark.unix_ms }))
+        .collect();
+    report::json(&serde_json::json!({
+        "archive": catalog.url, "objects": catalog.links.len(), "chain_bytes": chain_bytes(catalog),
+        "encrypted_ranges": encrypted(catalog),
+        "restorable": parts, "merged": merged, "marks": marks, "faults": faults, "strays": catalog.strays,
+    }))
+}
+
+fn show(catalog: &Catalog) -> anyhow::Result<()> {
+    let restorable = catalog.restorable();
+    let mut table = report::table(&["from commit", "to commit", "durable at", "base"]);
+    for part in &restorable {
+        table.add_row([
+            part.first.to_string(),
+            part.last.to_string(),
+            report::date(part.unix_ms / 1000),
+            format!("{:016x}", part.base),
+        ]);
+    }
+    if restorable.is_empty() {
+        report::line("nothing can be restored: no base is complete")?;
+    } else {
+        report::line(table)?;
+    }
+    for (name, mark) in &catalog.marks {
+        report::line(format_args!(
+            "mark {name}: commit {}, {}",
+            mark.last,
+            report::date(mark.unix_ms / 1000)
+        ))?;
+    }
+    if let (Some(last), count) = (merged(catalog).next_back(), merged(catalog).count()) {
+        report::line(format_args!(
+            "up to commit {}, old ones are merged: {} states are left of them",
+            last.last,
+            report::count(count as u64)
+        ))?;
+    }
+    report::line(format_args!(
+        "{} objects of commits and bases, {} (and the blocks of bases){}",
+        report::count(catalog.links.len() as u64),
+        size::text(chain_bytes(catalog)),
+        match encrypted(catalog) {
+            0 => String::new(),
+            some => format!("; {} of them are encrypted", report::count(some as u64)),
+        }
+    ))?;
+    Ok(())
 }
 
 /// Notes names that are none of an object. They harm nothing.
@@ -130,8 +147,9 @@ pub(super) fn tell_faults(faults: &[String], in_json: bool) -> ExitCode {
     for fault in faults.iter().filter(|_| !in_json) {
         report::note(fault);
     }
-    match faults.is_empty() {
-        true => ExitCode::SUCCESS,
-        false => ExitCode::from(DAMAGED),
+    if faults.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(DAMAGED)
     }
 }

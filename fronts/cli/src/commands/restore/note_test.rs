@@ -71,9 +71,12 @@ fn links_of_others_are_not_followed() {
     }
     // A note or a file that somebody else has put there is not gone on with.
     for (made, note) in [(true, false), (false, true), (true, true)] {
-        let put = |is_link, path: &Path| match is_link {
-            true => symlink(&victim, path).expect("a link"),
-            false => std::fs::write(path, b"{}").expect("written"),
+        let put = |is_link, path: &Path| {
+            if is_link {
+                symlink(&victim, path).expect("a link")
+            } else {
+                std::fs::write(path, b"{}").expect("written")
+            }
         };
         put(made, &partial.made);
         put(note, &partial.note);

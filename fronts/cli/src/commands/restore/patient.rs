@@ -45,9 +45,10 @@ impl Reader {
     /// Requests to `bucket` wait for it. The disk or server of a folder may be away for a short time. That a folder has no such
     /// object does not change by waiting.
     pub(super) fn new(bucket: RealBucket) -> Self {
-        let (limit, again) = match bucket.url().starts_with("file:") {
-            true => (LIMIT_FOLDER, 0),
-            false => (LIMIT, AGAIN),
+        let (limit, again) = if bucket.url().starts_with("file:") {
+            (LIMIT_FOLDER, 0)
+        } else {
+            (LIMIT, AGAIN)
         };
         let reader = Self::with(bucket, limit, std::thread::sleep, report::note);
         Self { again, ..reader }

@@ -10,6 +10,19 @@ use tonearm_format::ArchiveReader;
 use tonearm_terminal::progress::{Progress, Unit};
 use tonearm_terminal::{report, size};
 
+/// What was read of an archive.
+#[derive(Default)]
+struct Verified {
+    objects: u64,
+    bytes: u64,
+    entries: u64,
+    /// Encrypted objects of which only the outside was checked.
+    closed: u64,
+    faults: Vec<String>,
+    /// Names of objects that were not there, each with its error.
+    missing: Vec<(String, String)>,
+}
+
 /// Reads all of an archive. Without an identity, the contents of what is encrypted are not checked.
 ///
 /// # Errors
@@ -17,9 +30,10 @@ use tonearm_terminal::{report, size};
 pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<ExitCode> {
     let bucket = open(url, identities)?;
     let catalog = bucket.block_on(Catalog::load(&bucket))?;
-    let mut faults = catalog.faults();
-    let (mut objects, mut bytes, mut entries, mut closed) = (0u64, 0u64, 0u64, 0u64);
-    let mut missing = Vec::new();
+    let mut verified = Verified {
+        faults: catalog.faults(),
+        ..Verified::default()
+    };
     let (all, mut unreadable) = bucket.block_on(catalog.objects(&bucket))?;
     let shape = bucket.block_on(async {
         let last = catalog.links.keys().last().copied().unwrap_or(0);
@@ -38,82 +52,102 @@ pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<
     for (at, (object, fetched)) in all.iter().zip(fetch(&bucket, &all)).enumerate() {
         bar.at(at as u64 + 1, all.len() as u64);
         // Its memory is given back at the end of the round.
-        let (payload, _share) = match fetched {
-            Ok((_, payload, share)) => (payload, share),
-            Err(error) => {
-                let cause = error.downcast_ref::<ArchiveError>();
-                match cause {
-                    Some(ArchiveError::Key {
-                        error: KeyError::NoIdentity,
-                        ..
-                    }) => closed += 1,
-                    Some(
-                        ArchiveError::Bucket { .. }
-                        | ArchiveError::Key {
-                            error: KeyError::OtherIdentity,
-                            ..
-                        },
-                    ) => return Err(error),
-                    Some(ArchiveError::Missing { .. }) => missing.push((object, error)),
-                    _ => faults.push(error.to_string()),
-                }
-                continue;
+        match fetched {
+            Ok((_, payload, _share)) => {
+                let block_size = block_size.filter(|_| object.has_entries);
+                verified.check(&object.name, &payload, block_size);
             }
+            Err(error) => verified.note(&object.name, error)?,
+        }
+    }
+    let faults = &mut verified.faults;
+    unreadable.retain(|fault| !faults.contains(fault));
+    faults.append(&mut unreadable);
+    if !verified.missing.is_empty() {
+        // Objects are merged and deleted while they are read.
+        let now = bucket.block_on(Catalog::load(&bucket))?;
+        let (needed, _) = bucket.block_on(now.objects(&bucket))?;
+        let is_needed = |name: &str| needed.iter().any(|object| object.name == name);
+        let missing = verified.missing.iter();
+        let missing = missing.filter(|(name, _)| is_needed(name));
+        let told = missing.map(|(_, error)| error.clone());
+        let mut told: Vec<String> = told.chain(now.faults()).collect();
+        told.retain(|fault| !faults.contains(fault));
+        faults.append(&mut told);
+    }
+    verified.show(&catalog, url, json)?;
+    Ok(tell_faults(&verified.faults, json))
+}
+
+impl Verified {
+    /// Counts an object, and checks its entries if it has any.
+    fn check(&mut self, name: &str, payload: &[u8], block_size: Option<usize>) {
+        self.objects += 1;
+        self.bytes += payload.len() as u64;
+        let Some(block_size) = block_size else {
+            return;
         };
-        objects += 1;
-        bytes += payload.len() as u64;
-        let Some(block_size) = block_size.filter(|_| object.has_entries) else {
-            continue;
-        };
-        let mut reader = ArchiveReader::new(&payload, block_size);
+        let mut reader = ArchiveReader::new(payload, block_size);
         while let Some(entry) = reader.next() {
             match entry {
-                Ok(_) => entries += 1,
+                Ok(_) => self.entries += 1,
                 Err(error) => {
-                    faults.push(format!("object {}: {error}", object.name));
+                    self.faults.push(format!("object {name}: {error}"));
                     break;
                 }
             }
         }
     }
-    unreadable.retain(|fault| !faults.contains(fault));
-    faults.append(&mut unreadable);
-    if !missing.is_empty() {
-        // Objects are merged and deleted while they are read.
-        let now = bucket.block_on(Catalog::load(&bucket))?;
-        let (needed, _) = bucket.block_on(now.objects(&bucket))?;
-        let is_needed = |name: &str| needed.iter().any(|object| object.name == name);
-        let missing = missing.iter().filter(|(object, _)| is_needed(&object.name));
-        let told = missing.map(|(_, error)| error.to_string());
-        let mut told: Vec<String> = told.chain(now.faults()).collect();
-        told.retain(|fault| !faults.contains(fault));
-        faults.append(&mut told);
+
+    /// Notes that an object could not be read.
+    ///
+    /// # Errors
+    /// When the others cannot be read either.
+    fn note(&mut self, name: &str, error: anyhow::Error) -> anyhow::Result<()> {
+        match error.downcast_ref::<ArchiveError>() {
+            Some(ArchiveError::Key {
+                error: KeyError::NoIdentity,
+                ..
+            }) => self.closed += 1,
+            Some(
+                ArchiveError::Bucket { .. }
+                | ArchiveError::Key {
+                    error: KeyError::OtherIdentity,
+                    ..
+                },
+            ) => return Err(error),
+            Some(ArchiveError::Missing { .. }) => {
+                self.missing.push((name.to_string(), error.to_string()));
+            }
+            _ => self.faults.push(error.to_string()),
+        }
+        Ok(())
     }
-    if json {
-        report::json(&serde_json::json!({
-            "archive": url, "objects": objects, "bytes": bytes, "entries": entries, "encrypted": closed,
-            "faults": faults, "strays": catalog.strays,
-        }))?;
-    } else {
+
+    fn show(&self, catalog: &Catalog, url: &str, json: bool) -> anyhow::Result<()> {
+        if json {
+            return report::json(&serde_json::json!({
+                "archive": url, "objects": self.objects, "bytes": self.bytes, "entries": self.entries,
+                "encrypted": self.closed, "faults": self.faults, "strays": catalog.strays,
+            }));
+        }
         report::line(format_args!(
             "{} objects, {} of changes and blocks: {}",
-            report::count(objects),
-            size::text(bytes),
-            match faults.len() {
+            report::count(self.objects),
+            size::text(self.bytes),
+            match self.faults.len() {
                 0 => "all right".to_string(),
                 count => format!("{count} damaged"),
             }
         ))?;
-        if closed > 0 {
+        if self.closed > 0 {
             report::line(format_args!(
                 "{} encrypted objects: headers, order and checksums were checked, their contents were not; give --identity \
                  FILE to check them",
-                report::count(closed)
+                report::count(self.closed)
             ))?;
         }
+        tell_strays(catalog);
+        Ok(())
     }
-    if !json {
-        tell_strays(&catalog);
-    }
-    Ok(tell_faults(&faults, json))
 }

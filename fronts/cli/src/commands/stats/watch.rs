@@ -244,25 +244,26 @@ fn store(stats: &ServerStats, before: Option<(Duration, &ServerStats)>) -> Vec<S
 /// The first characters of `text` that fit.
 fn cut(text: &str, columns: usize) -> String {
     let text = text.trim_end();
-    match text.chars().count() > columns {
-        true => text
-            .chars()
+    if text.chars().count() > columns {
+        text.chars()
             .take(columns - 3)
             .chain("...".chars())
-            .collect(),
-        false => text.to_string(),
+            .collect()
+    } else {
+        text.to_string()
     }
 }
 
 /// The last characters of `text` that fit: of a path they tell most.
 fn end_of(text: &str, columns: usize) -> String {
     let count = text.chars().count();
-    match count > columns {
-        true => "..."
+    if count > columns {
+        "..."
             .chars()
             .chain(text.chars().skip(count - columns + 3))
-            .collect(),
-        false => text.to_string(),
+            .collect()
+    } else {
+        text.to_string()
     }
 }
 

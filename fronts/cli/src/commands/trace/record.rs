@@ -210,9 +210,10 @@ impl Recorder {
     fn write(&mut self, all: bool) -> anyhow::Result<bool> {
         let until = Nanos(self.last.until_ns);
         loop {
-            let request = match all {
-                true => self.order.pop_any(),
-                false => self.order.pop(until),
+            let request = if all {
+                self.order.pop_any()
+            } else {
+                self.order.pop(until)
             };
             let Some(request) = request else { break };
             if !self.format.has(request.op) {

@@ -65,12 +65,15 @@ pub fn put(arguments: &VolumePut) -> anyhow::Result<ExitCode> {
         refuse_clients(&arguments.store, name)?;
     }
     let copied = copy_in(&volume, &mut image, &stop);
-    let (bytes, data) = copied.map_err(|error| match volume.changed.get() {
-        true => error.context(format!(
-            "volume {name} holds a part of {} at most; put it again",
-            image.name
-        )),
-        false => error,
+    let (bytes, data) = copied.map_err(|error| {
+        if volume.changed.get() {
+            error.context(format!(
+                "volume {name} holds a part of {} at most; put it again",
+                image.name
+            ))
+        } else {
+            error
+        }
     })?;
     let done = format!("{} -> {name}", image.name);
     report_copy(
@@ -115,9 +118,10 @@ fn copy_out(arguments: &VolumeGet) -> anyhow::Result<()> {
                     let step = &mut step[..(to - at) as usize];
                     volume.read(at, step)?;
                     for (piece, is_zero) in pieces(at, step) {
-                        let written = match is_zero {
-                            true => target.skip(piece.len() as u64),
-                            false => io::Write::write_all(&mut target, piece),
+                        let written = if is_zero {
+                            target.skip(piece.len() as u64)
+                        } else {
+                            io::Write::write_all(&mut target, piece)
                         };
                         written.context("cannot write the image")?;
                         data += if is_zero { 0 } else { piece.len() as u64 };
@@ -334,11 +338,12 @@ impl Image {
             bail!("{name} is neither a regular file nor a block device; use - for standard input");
         }
         let file = File::open(path).with_context(cannot)?;
-        let size = match about.is_file() {
-            true => about.len(),
-            false => rustix::fs::seek(&file, SeekFrom::End(0))
+        let size = if about.is_file() {
+            about.len()
+        } else {
+            rustix::fs::seek(&file, SeekFrom::End(0))
                 .map_err(io::Error::from)
-                .with_context(cannot)?,
+                .with_context(cannot)?
         };
         head.resize(HEAD_BYTES.min(size as usize), 0);
         file.read_exact_at(&mut head, 0).with_context(cannot)?;

@@ -100,9 +100,10 @@ impl World {
                     if offset + len > disk.view.size {
                         return Err(IoError::EIO);
                     }
-                    let from: &DiskImage = match past_cache && self.options.power_cuts {
-                        true => &disk.stable,
-                        false => &disk.view,
+                    let from: &DiskImage = if past_cache && self.options.power_cuts {
+                        &disk.stable
+                    } else {
+                        &disk.view
                     };
                     from.read(offset, &mut buf[range.clone()]);
                 }
