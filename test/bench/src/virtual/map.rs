@@ -127,7 +127,8 @@ fn report(what: &str, before: u64, home: &Segments) {
         mib(meter::peak_rss_bytes()),
         mib(before),
         mib(stats.map_cache_bytes as u64),
-        100.0 * stats.segments.live_blocks as f64 / (stats.segments.count * stats.segments.segment_blocks) as f64,
+        100.0 * stats.segments.live_blocks as f64
+            / (stats.segments.count * stats.segments.segment_blocks) as f64,
         stats.segments.count,
         stats.segments.free_segments,
         mib(stats.write_bytes) / 1024.0,
