@@ -222,7 +222,7 @@ impl Buf {
         self.len == 0
     }
 
-    /// Bytes of memory behind the buffer.
+    /// Bytes of memory of the buffer.
     pub fn capacity(&self) -> usize {
         1 << self.class
     }

@@ -77,7 +77,7 @@ pub struct Writer {
 }
 
 impl Writer {
-    /// The writer of archives of the store at `path`. Its notes are beside the store. A store that is a device has no folder for
+    /// The writer of archives of the store at `path`. Its notes are next to the store. A store that is a device has no folder for
     /// notes that outlive the next start of the machine.
     pub fn of_store(path: &Path) -> Self {
         let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf());

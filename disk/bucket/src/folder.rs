@@ -4,10 +4,10 @@
 //! a folder, that of the mount point, or one that another disk has. So:
 //!
 //! 1. No descriptor is kept between two operations; it would keep the disk from being unmounted. Each operation opens the
-//!    folder anew, and does all that it does below that descriptor.
+//!    folder again, and does all that it does below that descriptor.
 //! 2. A folder with another device or inode than the one before is used only when it has the object that this process put
 //!    last.
-//! 3. The folder is made at the first start of the archive alone, and its parents never. A note beside the store says where
+//! 3. The folder is made at the first start of the archive alone, and its parents never. A note next to the store says where
 //!    its archives have been. With such a note, a folder that is missing or empty is waited for.
 //!
 //! An object gets its name when its content is durable, by renameat2(2) with RENAME_NOREPLACE, or by link(2): both succeed only
@@ -474,7 +474,7 @@ impl Folder {
     }
 }
 
-/// What an error means. Whoever may not use a folder may be allowed to later; a disk that is full or fails may be replaced.
+/// What an error means. A user who may not use a folder may be allowed to later; a disk that is full or fails may be replaced.
 fn failed(what: &str, error: Errno) -> BucketError {
     let text = format!("{what}: {}", std::io::Error::from(error));
     match error {

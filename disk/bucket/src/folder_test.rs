@@ -296,10 +296,10 @@ fn a_folder_below_an_own_mount_is_refused() {
         is_refused(put(&folder, "probe", b"1"), "the store's own mount");
     }
     assert_eq!(std::fs::read_dir(place.at("mount")).unwrap().count(), 0);
-    let beside = place
+    let second = place
         .folder("mounted", place.noted())
         .outside(OwnMounts::new(vec![place.at("mount")]));
-    assert_eq!(put(&beside, "probe", b"1"), Ok(true));
+    assert_eq!(put(&second, "probe", b"1"), Ok(true));
     // The same mount under another name has its device.
     let proc = Folder::new(
         "file:///x",

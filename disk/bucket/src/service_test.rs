@@ -1,4 +1,4 @@
-//! A service that answers as it is told, on this machine.
+//! A service on this machine that gives scripted answers.
 
 use super::*;
 use std::io::{BufRead, BufReader, Read, Write};

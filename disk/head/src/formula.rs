@@ -1,11 +1,11 @@
-//! Trail's formula (Trail 3.1). From a reference point, a moment at which the head was known to be behind a sector, and
+//! Trail's formula (Trail 3.1). From a reference point, a moment at which the head was known to be at the end of a sector, and
 //! the time of a revolution it computes where the head is now:
 //!
 //! ```text
 //! S1 = ((T1 - T0) mod RotateTime / RotateTime * SPT + S0 + delta) mod SPT
 //! ```
 //!
-//! The reference point is the end of the last request, when the head is behind its last sector. Delta includes the
+//! The reference point is the end of the last request, when the head is at the end of its last sector. Delta includes the
 //! drive's work after a request and before a write.
 
 use crate::{Access, Head, Place, Span, Track, TrackMap, first_fit};
@@ -55,9 +55,9 @@ struct Reference {
     at: Nanos,
     /// The track of LBA0.
     track: Track,
-    /// Angle behind LBA 0. After a read its lag is added, so that it is as after a write.
+    /// Angle at the end of LBA 0. After a read its lag is added, so that it is as after a write.
     angle: u32,
-    /// The sector behind the last request, if that was a read.
+    /// The sector after the last request, if that was a read.
     read_to: Option<u64>,
 }
 
@@ -132,18 +132,18 @@ impl Formula {
         self.reference = track.map(|track| Reference {
             at: access.done,
             track,
-            angle: self.angle_behind(&track, access, after_read),
+            angle: self.end_angle(&track, access, after_read),
             read_to: after_read.then_some(access.end()),
         });
     }
 
     /// Angle under the head at the end of a request, corrected to that after a write.
-    fn angle_behind(&self, track: &Track, access: &Access, read: bool) -> u32 {
-        let behind = track.angle_of(access.end());
+    fn end_angle(&self, track: &Track, access: &Access, read: bool) -> u32 {
+        let angle = track.angle_of(access.end());
         if read {
-            behind.wrapping_add(self.lag())
+            angle.wrapping_add(self.lag())
         } else {
-            behind
+            angle
         }
     }
 
@@ -170,8 +170,8 @@ impl Formula {
         let Some(track) = self.map.find(read.first) else {
             return true;
         };
-        let told = self.angle(reference, read.done, 0);
-        let off = told.wrapping_sub(self.angle_behind(&track, read, true));
+        let expected = self.angle(reference, read.done, 0);
+        let off = expected.wrapping_sub(self.end_angle(&track, read, true));
         let idle = read.done.since(reference.at).0;
         let slack = u64::from(SLACK_SECTORS) * self.turn.0 / u64::from(track.turn_sectors);
         self.time(u64::from(off.min(off.wrapping_neg()))).0 <= slack + idle / DRIFT
@@ -234,7 +234,7 @@ impl Formula {
 fn nearest(track: &Track, span: Span, sectors: u32, angle: u32) -> Option<(u64, u32)> {
     let turn = u64::from(track.turn_sectors);
     let ahead = u64::from(angle.wrapping_sub(track.angle));
-    // The first sector that begins at this angle or behind it. The end of the last sector is the start of the first.
+    // The first sector that begins at this angle or after it. The end of the last sector is the start of the first.
     let under = (ahead * turn).div_ceil(1 << 32) % turn;
     let last = span.end.checked_sub(u64::from(sectors))?;
     if last < span.start {

@@ -71,10 +71,10 @@ proptest! {
             let wraps = place.sector == track.first;
             let most = if wraps { 1_400_000 } else { 151_000 };
             prop_assert!(residual(&access) <= most, "{} ns", residual(&access));
-            let told = place.response.unwrap().0;
+            let expected = place.response.unwrap().0;
             let response = access.done.since(access.sent).0;
             // Delta is a whole number of sectors.
-            prop_assert!(told.abs_diff(response) <= 51_000, "{told}, {response}");
+            prop_assert!(expected.abs_diff(response) <= 51_000, "{expected}, {response}");
         }
     }
 
@@ -146,11 +146,11 @@ fn a_write_after_a_full_track_goes_to_the_next_free_track_in_time() {
 
 #[test]
 fn a_known_time_of_a_switch_is_used_within_a_cylinder() {
-    let told = Nanos(MOVE);
+    let switch = Nanos(MOVE);
     for (index, within) in [(4, true), (5, true), (6, true), (7, false)] {
         let mut platter = Platter::new();
         let map = platter.map.clone();
-        let mut head = Formula::new(map, TURN, deltas(), Some(told));
+        let mut head = Formula::new(map, TURN, deltas(), Some(switch));
         let here = platter.track(index);
         head.written(&platter.write(here.first, 1));
         let free = [whole(platter.track(index + 1))];

@@ -1,6 +1,6 @@
 //! Predictors of the position of a drive's head, which choose the place of a log's next write.
 //!
-//! The log tells a [`Head`] of each completed write and asks it for the place of the next one. All code here is pure:
+//! The log reports each completed write to a [`Head`] and asks it for the place of the next one. All code here is pure:
 //! no I/O and no clock; times are arguments. All sectors have 512 bytes and are counted from the start of the drive.
 //!
 //! | predictor | needs |
@@ -48,7 +48,7 @@ pub struct Access {
 }
 
 impl Access {
-    /// The sector behind the last one.
+    /// The sector after the last one.
     pub fn end(&self) -> u64 {
         self.first + u64::from(self.sectors)
     }

@@ -26,7 +26,7 @@ use angles::{Angles, Stretch, step};
 use bootstrap::{Bootstrap, Interval};
 use lead::{Leads, Outcome, Step};
 use learned::Learned;
-use place::{Behind, View};
+use place::{Position, View};
 use spindle::{Spindle, nearest};
 use tonearm_base::Nanos;
 
@@ -49,7 +49,7 @@ pub struct Online {
     angles: Angles,
     phase: Phase,
     leads: Leads,
-    behind: Option<Behind>,
+    position: Option<Position>,
     /// Share of the last writes that ended when they were expected to.
     confidence: f64,
     /// The confidence has been high since it was last low, so the learned leads are reliable.
@@ -60,7 +60,7 @@ pub struct Online {
     hoped: Option<Nanos>,
     /// Share of the last writes that came a revolution late.
     missed: f64,
-    /// Writes since everything was learned anew, and how many must follow before that happens again.
+    /// Writes since everything was learned again, and how many must follow before that happens again.
     patience: (u32, u32),
 }
 
@@ -108,7 +108,7 @@ impl Online {
             leads: Leads::new(),
             confidence: 0.0,
             trusted: false,
-            behind: None,
+            position: None,
             last: None,
             hoped: None,
             missed: 0.0,
@@ -140,7 +140,7 @@ impl Online {
 
     /// What has been learned so far.
     pub fn status(&self) -> OnlineStatus {
-        let on = self.behind.as_ref().map(|behind| behind.on);
+        let on = self.position.as_ref().map(|position| position.on);
         let mut status = OnlineStatus {
             period: None,
             track_sectors: on.map(|on| on.turn),
@@ -203,7 +203,7 @@ impl Online {
             &self.leads,
             spindle,
             &self.angles,
-            self.behind.as_ref(),
+            self.position.as_ref(),
             write,
         );
         let fits = match &mut self.angles {
@@ -254,7 +254,7 @@ fn compare(
     leads: &Leads,
     spindle: &Spindle,
     angles: &Angles,
-    behind: Option<&Behind>,
+    position: Option<&Position>,
     write: &Access,
 ) -> (Option<(Outcome, bool)>, Option<f64>) {
     let Some(on) = angles.find(write.first) else {
@@ -273,11 +273,11 @@ fn compare(
         return (None, None);
     };
     let angle = walk.angle;
-    let Some(behind) = behind.filter(|_| spindle.doubt(write.sent) < period / 8.0) else {
+    let Some(position) = position.filter(|_| spindle.doubt(write.sent) < period / 8.0) else {
         return (None, Some(angle));
     };
-    let step = step((behind.end, &behind.on), (write.first, &on));
-    let least = leads.bracket(step, behind.read).low;
+    let step = step((position.end, &position.on), (write.first, &on));
+    let least = leads.bracket(step, position.read).low;
     let start = Nanos(write.sent.0.saturating_add(least as u64));
     let lead = least + spindle.until(on.angle_of(write.first), start);
     let response = write.done.0 as f64 - write.sent.0 as f64;
@@ -287,7 +287,7 @@ fn compare(
     let turns = if clear { late.round() } else { late.ceil() };
     let outcome = Outcome {
         step,
-        after_read: behind.read,
+        after_read: position.read,
         end: (f64::from(write.sectors), walk.turns * period),
         held,
         skew: walk.skew * period,
@@ -317,7 +317,7 @@ impl Head for Online {
         }
         let end = write.end();
         self.last = Some((end, write.done));
-        self.behind = self.angles.find(end - 1).map(|on| Behind {
+        self.position = self.angles.find(end - 1).map(|on| Position {
             end,
             on,
             read: false,
@@ -334,7 +334,7 @@ impl Head for Online {
             Angles::Map(_) => self.angles.find(end - 1),
             Angles::Learned(_) => None,
         };
-        self.behind = Some(Behind {
+        self.position = Some(Position {
             end,
             on: known.unwrap_or(Stretch::ELSEWHERE),
             read: true,
@@ -342,12 +342,12 @@ impl Head for Online {
     }
 
     fn place(&mut self, now: Nanos, sectors: u32, free: &[Span]) -> Option<Place> {
-        if let (Phase::Known(spindle), Some(behind)) = (&self.phase, &self.behind) {
+        if let (Phase::Known(spindle), Some(position)) = (&self.phase, &self.position) {
             let view = View {
                 spindle,
                 angles: &self.angles,
                 leads: &self.leads,
-                behind,
+                position,
             };
             if let Some(choice) = view.choose(now, sectors, free) {
                 let response = Some(Nanos(choice.response as u64));

@@ -5,7 +5,7 @@
 pub struct Span {
     /// First sector.
     pub start: u64,
-    /// The sector behind the last one.
+    /// The sector after the last one.
     pub end: u64,
 }
 
@@ -27,17 +27,17 @@ impl Span {
 }
 
 /// The first sector from `target` on at which `sectors` sectors fit into one of `free`: if the place itself is taken,
-/// the write goes farther down the track (Disk Mimic 2.2). If the write fits nowhere behind the target, the first place
+/// the write goes farther down the track (Disk Mimic 2.2). If the write fits nowhere after the target, the first place
 /// at which it fits.
 pub fn first_fit(free: &[Span], target: u64, sectors: u32) -> Option<u64> {
-    let behind = free
+    let after = free
         .iter()
         .map(|span| Span {
             start: span.start.max(target),
             end: span.end,
         })
         .find(|span| span.holds(span.start, sectors));
-    behind
+    after
         .or_else(|| {
             free.iter()
                 .copied()

@@ -200,7 +200,7 @@ impl TrackRun {
         }
     }
 
-    /// The track on which the sector `offset` sectors behind the first one lies.
+    /// The track on which the sector `offset` sectors after the first one lies.
     fn index_of(&self, offset: u64) -> Option<u64> {
         if offset >= self.length() {
             return None;
@@ -219,7 +219,7 @@ impl TrackRun {
 }
 
 impl Track {
-    /// The sector behind its last one.
+    /// The sector after its last one.
     pub fn end(&self) -> u64 {
         self.first + u64::from(self.sectors)
     }

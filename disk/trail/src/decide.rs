@@ -2,8 +2,8 @@
 //!
 //! Two cases are easy to get wrong:
 //!
-//! - **Ragged tail** (`RaggedTail`): with a volatile cache, records younger than the last flush may be there with
-//!   holes before them. The longest gap-free prefix is kept. No durable record can lie behind a hole, because a
+//! - **Torn tail** (`RaggedTail`): with a volatile cache, records younger than the last flush may be there with
+//!   holes before them. The longest gap-free prefix is kept. No durable record can lie after a hole, because a
 //!   flush covers everything that was written before it.
 //! - **Discarded records** (`AbandonedCommit`, and the epoch rule in `replay`): records that a recovery cuts off stay
 //!   on the medium. Records beyond the log end that the superblock names count only if they carry this epoch, and each
@@ -51,13 +51,13 @@ pub struct Finding {
 pub enum Case {
     /// A whole record: replay it.
     Replay,
-    /// A whole record of a later epoch behind a commit that an earlier recovery cut off: drop the part of that
+    /// A whole record of a later epoch after a commit that an earlier recovery cut off: drop the part of that
     /// commit, replay the record.
     AbandonedCommit,
-    /// No record, and nothing behind it: the log ends here.
+    /// No record, and nothing after it: the log ends here.
     End,
-    /// No record, and none of the records behind it proves that it was durable: the log ends here, and the records
-    /// behind it are dead.
+    /// No record, and none of the records after it proves that it was durable: the log ends here, and the records
+    /// after it are dead.
     RaggedTail,
     /// No record, but the superblock says that it was durable: refuse.
     DamagedBeforeTail,

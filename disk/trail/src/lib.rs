@@ -9,7 +9,7 @@
 //! 2. Tracks are used strictly in turn. A track is opened only when a *durable* record names a log start beyond
 //!    everything that the track still holds. So the tracks from the log start of any durable record up to that
 //!    record are whole.
-//! 3. At most `unflushed_tracks_max` tracks are written beyond the last durable record. This bounds the ragged
+//! 3. At most `unflushed_tracks_max` tracks are written beyond the last durable record. This bounds the torn
 //!    tail that a power cut can leave.
 //! 4. The last sector of each track is kept for a record without entries, so that a new log start can become
 //!    durable even when no other track is free.

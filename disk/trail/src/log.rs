@@ -45,7 +45,7 @@ pub struct TrailOptions {
     pub write_cache: WriteCache,
     /// Most device writes under way at once.
     pub writes_in_flight_max: usize,
-    /// Queued bytes from which another device write starts beside those under way.
+    /// Queued bytes from which another device write starts in addition to those under way.
     pub pipeline_bytes: u64,
     /// Used share of a track, in percent, from which the next write goes to the next track (Trail 3.1).
     pub threshold_percent: u64,
@@ -323,9 +323,9 @@ impl Trail {
         lsn
     }
 
-    /// Ends the time for which the queued commits linger ([`TrailOptions::linger`]).
+    /// Ends the group-commit delay of the queued commits ([`TrailOptions::linger`]).
     pub fn write_now(&self) {
-        self.0.state.borrow_mut().delay.lingers_until = Some(Nanos(0));
+        self.0.state.borrow_mut().delay.delayed_until = Some(Nanos(0));
         self.0.work.notify();
     }
 
@@ -394,7 +394,7 @@ impl Trail {
         }
     }
 
-    /// Makes durable what the device has written so far, without waiting for queued commits: blocks are to go home.
+    /// Makes durable what the device has written so far, without waiting for queued commits: blocks are to be written back.
     ///
     /// # Errors
     /// When the log has failed.
@@ -541,7 +541,7 @@ impl Trail {
         }
     }
 
-    /// Tells the log that the store has failed for another reason. Waits for log space and for durability then end with
+    /// Notes that the store has failed for another reason. Waits for log space and for durability then end with
     /// an error, because a failed flush of a home on the same drive may also have lost log records. Queued commits are
     /// still written.
     pub fn give_up(&self, reason: &str) {

@@ -2,7 +2,7 @@
 //! in order up to the end of the gap-free prefix.
 //!
 //! Tracks are read forward, and the `prev_sector` link of each record is checked. Links followed backwards, as in
-//! the paper, would end at the first hole of a ragged tail, and the records before the hole would not be found
+//! the paper, would end at the first hole of a torn tail, and the records before the hole would not be found
 //! (docs/decisions/0003-forward-replay.md).
 //!
 //! If the search meets a track that cannot be read, all tracks are read, and the search is repeated on what they hold.
@@ -74,18 +74,18 @@ pub struct ReplayStats {
     pub records: u64,
     /// Commits returned.
     pub commits: u64,
-    /// Records behind the end of the prefix, which are dead from now on.
+    /// Records after the end of the prefix, which are dead from now on.
     pub discarded: u64,
 }
 
 /// The commits that a lenient replay has left out, as far as readable records show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GivenUp {
-    /// First lost commit: the one behind the last commit that was kept.
+    /// First lost commit: the one after the last commit that was kept.
     pub first: Lsn,
     /// Last lost commit that is known. Less than `first` when none is known.
     pub last: Lsn,
-    /// Records behind the end, which are dead from now on.
+    /// Records after the end, which are dead from now on.
     pub records: u64,
 }
 
@@ -347,7 +347,7 @@ impl Replay {
     /// Looks at the expected record and does what the decision table says.
     async fn step(&mut self) -> Result<(), TrailError> {
         let mut record = self.find_in(&self.current);
-        // An epoch begins on the track behind the last record that its recovery kept. A record that the recovery
+        // An epoch begins on the track after the last record that its recovery kept. A record that the recovery
         // cut off may still lie on this track, with the same number. The record of the later epoch counts.
         if record.is_none() || self.expected.0 <= self.before.log_end_seq {
             if self.next.is_none() {
@@ -355,10 +355,10 @@ impl Replay {
             }
             let next = self.next.as_ref();
             let next = next.filter(|next| next.index != self.first_track);
-            let behind = next.and_then(|next| self.find_in(next));
+            let later = next.and_then(|next| self.find_in(next));
             let epoch = |record: &Option<FoundRecord>| record.as_ref().map(|r| r.header.epoch);
-            if epoch(&behind) > epoch(&record) {
-                record = behind;
+            if epoch(&later) > epoch(&record) {
+                record = later;
                 self.current = self.next.take().expect("just looked at");
             }
         }
@@ -391,7 +391,7 @@ impl Replay {
     }
 
     /// Finds the record before the log start when nothing is replayed: the log start that the youngest record names was
-    /// lost with the tail. All before it is at home, and the numbers of records and commits go on behind it.
+    /// lost with the tail. All before it is at home, and the numbers of records and commits continue after it.
     ///
     /// That record is there. Its track is used again only when a durable record names a later log start, and then the
     /// record at the log start is durable, too. False when its track cannot be read: new commits would get the numbers
@@ -433,7 +433,7 @@ impl Replay {
             finding.sight = Sight::Whole(self.join_of(record));
             return finding;
         }
-        (finding.followed, finding.proven) = self.look_behind().await;
+        (finding.followed, finding.proven) = self.look_ahead().await;
         let unreadable = self.current.bytes.is_none()
             || self.next.as_ref().is_some_and(|next| next.bytes.is_none());
         if unreadable || self.hidden.is_some() {
@@ -447,7 +447,7 @@ impl Replay {
         let numbered =
             header.entries.is_empty() || !self.numbered || { header.first_lsn == self.next_lsn() };
         match (&self.open, header.continues) {
-            // A record without entries follows any record. An open commit stays open behind it, unless the epoch
+            // A record without entries follows any record. An open commit stays open after it, unless the epoch
             // has changed.
             _ if !numbered => Join::Breaks,
             (Some(open), false) if open.epoch != header.epoch => Join::NewEpoch,
@@ -468,7 +468,7 @@ impl Replay {
             .expect("the table replays whole records only");
         let (header, mut place) = (record.header, record.place);
         if !self.numbered {
-            // All commits before it are at home, and no record is left that tells their numbers: those of new commits
+            // All commits before it are at home, and no record is left that has their numbers: those of new commits
             // go on from here, also when the rest of a commit that begins here is lost.
             self.last_lsn = self.last_lsn.max(Lsn(header.first_lsn.0.saturating_sub(1)));
         }
@@ -551,7 +551,7 @@ impl Replay {
 
     /// Whether later records of this epoch lie after the hole, and whether one of them proves that the missing record
     /// was durable.
-    async fn look_behind(&mut self) -> (bool, bool) {
+    async fn look_ahead(&mut self) -> (bool, bool) {
         let (epoch, expected) = (self.epoch, self.expected);
         let (mut followed, mut proven, mut discarded) = (false, false, 0);
         // Nobody has looked at the next track yet when the record is there and only its payload is damaged.
@@ -583,7 +583,7 @@ impl Replay {
         (followed, proven)
     }
 
-    /// Reads every track to count the records behind the expected record, which are given up.
+    /// Reads every track to count the records after the expected record, which are given up.
     async fn count_given_up(&self) -> GivenUp {
         let (expected, before) = (self.expected, &self.before);
         let (mut first, mut last, mut records) = (None, Lsn(0), 0);

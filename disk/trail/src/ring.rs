@@ -27,14 +27,14 @@ impl Ring {
     pub fn new(tracks: u64, start: u64, log_start: u64) -> Self {
         let current = tracks + start - 1 + tracks;
         // The newest count with that index that is not beyond `start`.
-        let behind = (start + tracks - log_start) % tracks;
+        let used = (start + tracks - log_start) % tracks;
         Self {
             tracks,
             current,
             length: 0,
             free: Vec::new(),
             fresh: true,
-            log_start: current + 1 - behind,
+            log_start: current + 1 - used,
         }
     }
 
@@ -121,7 +121,7 @@ impl Ring {
         self.current % self.tracks
     }
 
-    /// Index of the track behind the current one.
+    /// Index of the track after the current one.
     pub fn next_index(&self) -> u64 {
         (self.current + 1) % self.tracks
     }

@@ -1,15 +1,15 @@
 //! Binary search for the youngest record (Trail 3.3): O(lg N) tracks are read.
 //!
 //! The key of a track is the highest number among its records of this epoch. In ring order from the start of the
-//! epoch, keys grow up to the youngest record. Behind it are older keys, or none: a rotated sorted sequence.
+//! epoch, keys grow up to the youngest record. After it are older keys, or none: a rotated sorted sequence.
 //!
-//! **Ragged tail.** With a volatile cache, tracks written after the last flush may be there or not, in any
+//! **Torn tail.** With a volatile cache, tracks written after the last flush may be there or not, in any
 //! pattern: the predicate is not monotone there. Let `f` be the track of the last durable record. Up to `f` every
 //! probe says "current lap". The search ends at neighbours `lo` (current) and `hi` (not), so `lo >= f` whatever
 //! the tail looks like. The log start that a record on `lo` names is valid: tracks are reused only before the log
 //! start of a *durable* record (invariant 2 of the crate).
 //!
-//! **Base.** A base in the ragged tail that still holds the older lap would break the predicate: torn tracks
+//! **Base.** A base in the torn tail that still holds the older lap would break the predicate: torn tracks
 //! follow it *before* `f`. So the base is the younger of two opposite tracks. Of two tracks half a ring apart at
 //! most one lies in the tail, which is at most a quarter of the ring. If that one holds the older lap, the other
 //! one is younger. When neither has a key, nothing durable has been written in this epoch.

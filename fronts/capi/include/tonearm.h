@@ -1,7 +1,7 @@
 /* Tonearm's logical disk, for C.
  *
  * A store holds files and volumes, arrays of bytes by name, and lists of blocks by number. What is done in a recovery unit (tonearm_aru) is visible at
- * once when it ends, and is there as a whole or not at all after a crash.
+ * once when it ends, and is atomic across a crash.
  *
  *     tonearm_store *store;
  *     tonearm_aru *unit;
@@ -113,7 +113,7 @@ typedef struct tonearm_archive_info {
 
 /* Begins to archive the store at url: file:///folder or s3://bucket/prefix. A bucket takes keys, region and endpoint from the
  * environment (AWS_ACCESS_KEY_ID and so on). options may be NULL. Returns when the archive is taken over. When the bucket does
- * not answer, it returns TONEARM_OK, too, and goes on trying. A folder is made at the first start alone: a file beside the store
+ * not answer, it returns TONEARM_OK, too, and goes on trying. A folder is made at the first start alone: a file next to the store
  * notes where it has been archived, and a folder that is missing later is waited for. TONEARM_FAILED when url cannot be used, when the archive there
  * belongs to another store, or when the store is archived already. tonearm_close archives what is left, for at most 30
  * seconds, and returns an error when it could not. */
@@ -183,7 +183,7 @@ int tonearm_new_list(tonearm_aru *aru, uint64_t *list);
 /* Deletes a list with its blocks. */
 int tonearm_delete_list(tonearm_aru *aru, uint64_t list);
 
-/* Makes a block of zeroes on a list, behind the block after, or at the head when after is 0. */
+/* Makes a block of zeroes on a list, after the block `after`, or at the head when `after` is 0. */
 int tonearm_new_block(tonearm_aru *aru, uint64_t list, uint64_t after, uint64_t *block);
 
 /* Takes a block off its list and frees it. */

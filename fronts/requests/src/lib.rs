@@ -43,7 +43,7 @@ pub struct Requests {
 }
 
 impl Requests {
-    /// Nothing counted yet; `recorder` records, if it is told to.
+    /// Nothing counted yet; `recorder` records, once it is started.
     pub fn new(rt: &Rt, recorder: &Recorder) -> Self {
         Self {
             rt: rt.clone(),

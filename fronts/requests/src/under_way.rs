@@ -29,7 +29,7 @@ struct List {
 struct Slot {
     arrived: Nanos,
     before: Option<usize>,
-    behind: Option<usize>,
+    after: Option<usize>,
 }
 
 impl UnderWay {
@@ -39,7 +39,7 @@ impl UnderWay {
         let slot = Slot {
             arrived,
             before: list.last,
-            behind: None,
+            after: None,
         };
         let at = match list.free.pop() {
             Some(at) => {
@@ -52,7 +52,7 @@ impl UnderWay {
             }
         };
         match slot.before {
-            Some(before) => list.slots[before].behind = Some(at),
+            Some(before) => list.slots[before].after = Some(at),
             None => list.first = Some(at),
         }
         list.last = Some(at);
@@ -79,13 +79,13 @@ impl UnderWay {
 impl Drop for Begun {
     fn drop(&mut self) {
         let mut list = self.list.0.borrow_mut();
-        let Slot { before, behind, .. } = list.slots[self.slot];
+        let Slot { before, after, .. } = list.slots[self.slot];
         match before {
-            Some(before) => list.slots[before].behind = behind,
-            None => list.first = behind,
+            Some(before) => list.slots[before].after = after,
+            None => list.first = after,
         }
-        match behind {
-            Some(behind) => list.slots[behind].before = before,
+        match after {
+            Some(after) => list.slots[after].before = before,
             None => list.last = before,
         }
         list.free.push(self.slot);

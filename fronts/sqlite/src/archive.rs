@@ -8,7 +8,7 @@ use std::time::Duration;
 use tonearm_bucket::{RealBucket, Writer};
 use tonearm_store::{ArchiverOptions, Nanos, Store, StoreError};
 
-/// Parameters of a URI beside the address, as they are written there.
+/// Parameters of a URI besides the address, as they are written there.
 #[derive(Default)]
 pub struct Parameters<'a> {
     /// `archive_interval`.

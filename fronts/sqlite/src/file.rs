@@ -82,7 +82,7 @@ impl OsFile {
     }
 }
 
-/// Properties of the store: a write is there as a whole or not at all, in order, and damages nothing beside it. Files
+/// Properties of the store: a write is atomic, in order, and damages nothing next to it. Files
 /// can be deleted while they are open.
 const CHARACTERISTICS: c_int = ffi::IOCAP_ATOMIC
     | ffi::IOCAP_SAFE_APPEND

@@ -201,7 +201,7 @@ impl MainDb {
     }
 
     /// LSN of the connection's last commit. With an open write-ahead log it is that of the store's last commit: commits
-    /// to such a log are not told apart.
+    /// to such a log are not distinguished.
     fn last_lsn(&mut self) -> std::result::Result<Lsn, FilesError> {
         match self.store.has_wal() {
             true => Ok(self.store.files().marks()?.appended),

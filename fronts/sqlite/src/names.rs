@@ -23,14 +23,14 @@ pub fn split(full: &str) -> Option<(&str, &str)> {
 pub fn full(name: &str, store: Option<&str>, is_provided: impl Fn(&str) -> bool) -> Result<String> {
     let variable = std::env::var(STORE_VARIABLE).ok();
     let (store, file) = match (split(name), store) {
-        (Some((told, file)), Some(store))
-            if canonical(told, &is_provided) == canonical(store, &is_provided) =>
+        (Some((named, file)), Some(store))
+            if canonical(named, &is_provided) == canonical(store, &is_provided) =>
         {
             (Some(store), file)
         }
-        // A path in the store that the URI tells.
+        // A path in the store that the URI names.
         (_, Some(store)) => (Some(store), name.trim_start_matches('/')),
-        (Some((told, file)), None) => (Some(told), file),
+        (Some((named, file)), None) => (Some(named), file),
         (None, None) => (variable.as_deref(), name),
     };
     if file.is_empty() || file.ends_with('/') || file.contains("//") {
@@ -39,7 +39,7 @@ pub fn full(name: &str, store: Option<&str>, is_provided: impl Fn(&str) -> bool)
     }
     let Some(store) = store.filter(|store| !store.is_empty()) else {
         let text = format!(
-            "no store is told for {name:?}: open file:{file}?vfs=tonearm&store=/path/store.tn, or set {STORE_VARIABLE}"
+            "no store is given for {name:?}: open file:{file}?vfs=tonearm&store=/path/store.tn, or set {STORE_VARIABLE}"
         );
         return Err(Failure::new(ffi::CANTOPEN, text));
     };

@@ -4,7 +4,7 @@
 //! and its schema number are those that it has seen. The server that died may have taken commits with it that it had
 //! answered and that were not durable (`synchronous` NORMAL or OFF), and others may have committed since. Then the same
 //! numbers stand for other content. So a connection sees these numbers of its file shifted, by another amount for each
-//! server that it has gone on with. SQLite then reads everything anew, and later finds the same numbers as long as nothing
+//! server that it has gone on with. SQLite then reads everything again, and later finds the same numbers as long as nothing
 //! changes.
 
 use std::borrow::Cow;

@@ -115,7 +115,7 @@ impl Store {
             .filter(|info| info.state != ArchiveState::Ended);
         let text = match (running, store_of(&*self.files), known.as_ref()) {
             (Some(info), ..) if wanted.is(&info.url) => return Ok(()),
-            // SQLite's log cuts a text off behind 200 bytes.
+            // SQLite's log cuts a text off after 200 bytes.
             (Some(info), ..) => format!(
                 "a store has one archive at a time: {path} is archived at {}, not at {url}",
                 info.url

@@ -4,7 +4,7 @@
 //! 1. The unit begins with the first write to any of the connection's databases, and the other databases join it.
 //! 2. It ends once: with the first `COMMIT_PHASETWO` of a member, or, if there is a super-journal, with the deletion of
 //!    that. SQLite has by then ended phase one of all databases, so the transaction has no later writes.
-//! 3. A member that unlocks, closes or begins anew before that rolls back, and the whole unit is aborted. What the
+//! 3. A member that unlocks, closes or begins again before that rolls back, and the whole unit is aborted. What the
 //!    other members still write is void ("lost") until they unlock too: they are about to roll back as well.
 
 use crate::failure::{Failure, Result};

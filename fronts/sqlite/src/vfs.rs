@@ -165,7 +165,7 @@ unsafe fn offers_batches(host: &Host, name: *const c_char, flags: c_int) -> Resu
     if flags & ffi::OPEN_MAIN_DB == 0 {
         return Ok(true);
     }
-    // SAFETY: SQLite opens a main database with the parameters of its URI behind the name.
+    // SAFETY: SQLite opens a main database with the parameters of its URI after the name.
     let batch = unsafe { text((host.uri_parameter)(name, c"batch".as_ptr()))? };
     Ok(batch != Some("off"))
 }
@@ -173,7 +173,7 @@ unsafe fn offers_batches(host: &Host, name: *const c_char, flags: c_int) -> Resu
 /// Opens a file with a name. Also returns whether the file has shared memory.
 ///
 /// # Safety
-/// `name` is the name that SQLite opens, with its parameters behind it.
+/// `name` is the name that SQLite opens, with its parameters after it.
 unsafe fn open_named(
     host: &'static Host,
     name: *const c_char,
@@ -196,10 +196,10 @@ unsafe fn open_named(
         let store = stores::acquire(path)?;
         return Ok((Box::new(Plain::open(store, file, how)?), false));
     }
-    // SAFETY: SQLite opens a main database with the parameters of its URI behind the name.
+    // SAFETY: SQLite opens a main database with the parameters of its URI after the name.
     let nolock = unsafe { text((host.uri_parameter)(name, c"nolock".as_ptr()))? };
     if nolock.is_some_and(|value| !matches!(value, "0" | "no" | "off" | "false")) {
-        let text = "nolock=1 is not for the VFS tonearm: its locks tell where a transaction begins and ends";
+        let text = "nolock=1 is not for the VFS tonearm: its locks show where a transaction begins and ends";
         return Err(Failure::new(ffi::CANTOPEN, text));
     }
     // SAFETY: as above.
@@ -296,7 +296,7 @@ unsafe extern "C" fn full_pathname(
     bytes: c_int,
     out: *mut c_char,
 ) -> c_int {
-    // SAFETY: SQLite's arguments; a name that it opens has its parameters behind it.
+    // SAFETY: SQLite's arguments; a name that it opens has its parameters after it.
     unsafe {
         let host = &registration(vfs).host;
         guarded(host, || {

@@ -14,7 +14,7 @@ const QUIET: Duration = Duration::from_secs(1);
 pub enum Unit {
     /// Bytes.
     Bytes,
-    /// Things.
+    /// Items.
     Count,
     /// Parts of the whole.
     Share,

@@ -53,7 +53,7 @@ fn advice() -> String {
     "write a number and a unit, such as 10GiB, 512MiB, 1T (= 1TiB), or plain bytes".into()
 }
 
-/// A size for people: a whole number of the largest unit that divides it, else two digits behind the point.
+/// A size for people: a whole number of the largest unit that divides it, else two digits after the point.
 pub fn text(bytes: u64) -> String {
     const UNITS: [&str; 7] = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     let unit = (u64::BITS - 1 - bytes.max(1).leading_zeros()) as usize / 10;

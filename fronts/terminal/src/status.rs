@@ -1,4 +1,4 @@
-//! One line on a terminal that is written anew, for work without an end in sight.
+//! One line on a terminal that is rewritten, for work without an end in sight.
 
 use crate::program;
 use std::fmt::Arguments;

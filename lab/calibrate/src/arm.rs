@@ -369,7 +369,7 @@ impl Probe {
 }
 
 /// The tracks of a cylinder, and the index of the first track in its cylinder, from the least times of moves to the
-/// tracks behind it: the largest cylinders for which moves of the same distance, with or without a head switch, take
+/// tracks after it: the largest cylinders for which moves of the same distance, with or without a head switch, take
 /// the same time.
 fn heads_by_times(times: &[f64], blur: f64) -> Option<(u32, u32)> {
     let most = times.len() as u32 / 4;
@@ -390,12 +390,12 @@ fn heads_by_times(times: &[f64], blur: f64) -> Option<(u32, u32)> {
                 all.clone().fold(f64::MIN, f64::max) - all.fold(f64::MAX, f64::min) > 2.0 * blur
             };
             // Without a difference between same head and other head, single tracks agree with any number.
-            let told = heads == 1 || {
+            let is_decided = heads == 1 || {
                 let same: f64 = mean(times, |to| (to + head) % heads == head);
                 let other: f64 = mean(times, |to| (to + head) % heads != head);
                 heads > 2 || other - same > blur
             };
-            if agree && differ && told {
+            if agree && differ && is_decided {
                 best = Some((heads, head));
             }
         }

@@ -107,7 +107,7 @@ impl Probe {
         Ok(Some(memory))
     }
 
-    /// Whether the buffer serves reads `ahead` sectors behind one that was read before, with `between` reads elsewhere
+    /// Whether the buffer serves reads `ahead` sectors after one that was read before, with `between` reads elsewhere
     /// in between.
     async fn rereads(&mut self, ahead: u64, between: u32) -> Result<bool, Error> {
         let answer = self

@@ -5,7 +5,7 @@
 //!
 //! Invariants:
 //! 1. Each answer is valid by itself: an angle is relative to another sector, never to a clock.
-//! 2. The file is replaced in one step (written beside, flushed, renamed), so a crash leaves the old state or the
+//! 2. The file is replaced in one step (temporary file, flush, rename), so a crash leaves the old state or the
 //!    new one.
 
 use crate::error::Error;
@@ -55,9 +55,9 @@ impl Journal {
         if lines.next() != Some(HEAD) {
             return Err(foreign(format!("its first line is not '{HEAD}'")));
         }
-        let told = lines.next().unwrap_or_default();
-        if told != journal.subject {
-            return Err(foreign(format!("it is of '{told}'")));
+        let subject = lines.next().unwrap_or_default();
+        if subject != journal.subject {
+            return Err(foreign(format!("it is of '{subject}'")));
         }
         for (number, line) in lines.enumerate() {
             let broken = || foreign(format!("line {} is damaged", number + 3));
@@ -141,15 +141,15 @@ impl Journal {
 /// Replaces the content of the file `path` by `content` in one step: a crash leaves the old file or the new one.
 ///
 /// # Errors
-/// When the file cannot be written beside it, flushed or renamed.
+/// When the temporary file cannot be written, flushed or renamed.
 pub fn replace(path: &Path, content: &[u8]) -> std::io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(".new");
-    let beside = PathBuf::from(beside);
-    let mut file = File::create(&beside)?;
+    let mut temporary = path.as_os_str().to_owned();
+    temporary.push(".new");
+    let temporary = PathBuf::from(temporary);
+    let mut file = File::create(&temporary)?;
     file.write_all(content)?;
     file.sync_all()?;
-    fs::rename(&beside, path)?;
+    fs::rename(&temporary, path)?;
     let folder = match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

@@ -91,7 +91,7 @@ impl Zone {
 }
 
 impl Layout {
-    /// The sector behind the last one of zone `index`.
+    /// The sector after the last one of zone `index`.
     pub fn zone_end(&self, index: usize) -> u64 {
         self.zones
             .get(index + 1)
@@ -100,8 +100,8 @@ impl Layout {
 
     /// The zone of sector `lba`.
     pub fn zone_of(&self, lba: u64) -> usize {
-        let behind = self.zones.partition_point(|zone| zone.first <= lba);
-        behind.saturating_sub(1)
+        let count = self.zones.partition_point(|zone| zone.first <= lba);
+        count.saturating_sub(1)
     }
 
     /// The layout in the terms of a drive file.

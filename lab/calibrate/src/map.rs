@@ -13,7 +13,7 @@ const TOLERANCE: f64 = 0.1;
 const SHARP: f64 = 0.2;
 /// Most adjacent sectors that are taken for slipped.
 const SLIPS_MAX: u64 = 16;
-/// Sectors right behind a slip that confirm it, unless another layout explains all.
+/// Sectors right after a slip that confirm it, unless another layout explains all.
 const CERTAIN: usize = 4;
 /// Most adjacent tracks that are taken for slipped.
 const TRACKS_SKIPPED_MAX: u64 = 3;
@@ -67,7 +67,7 @@ impl Probe {
         Ok(centred(found - expected).abs() <= tolerance)
     }
 
-    /// The same for a sector far behind `good`, which agrees. One angle may agree by chance, so sectors before it must
+    /// The same for a sector far beyond `good`, which agrees. One angle may agree by chance, so sectors before it must
     /// agree, too.
     async fn agrees_far(
         &mut self,
@@ -261,7 +261,7 @@ impl Probe {
         }
         let done = best.as_ref().is_some_and(|(score, _)| *score == usize::MAX);
         if !done {
-            // If the first sectors behind a border happen to agree, its first track shows it later.
+            // If the first sectors after a border happen to agree, its first track shows it later.
             let begun = belief.track_start(failed, layout.zones[index].first + 1);
             let starts = if border {
                 [begun, failed]
@@ -289,7 +289,7 @@ impl Probe {
         }
     }
 
-    /// True when the sectors right behind `failed` are at their expected angles, so that only its content is elsewhere.
+    /// True when the sectors right after `failed` are at their expected angles, so that only its content is elsewhere.
     async fn is_remapped(
         &mut self,
         belief: &EstimatedLayout,
@@ -346,9 +346,9 @@ impl Probe {
         let Ok(believed) = candidate.belief() else {
             return Ok(None);
         };
-        let behind = (measured - believed.angle(start)).rem_euclid(1.0);
+        let lag = (measured - believed.angle(start)).rem_euclid(1.0);
         let track = f64::from(shape.track_sectors);
-        let offset = (behind * track * 1000.0).round() / 1000.0;
+        let offset = (lag * track * 1000.0).round() / 1000.0;
         let zone = candidate.zones.last_mut().expect("it was just added");
         zone.offset = (zone.offset + offset).rem_euclid(track);
         Ok(Some(candidate))

@@ -64,7 +64,7 @@ impl Progress {
 pub struct Hooks {
     /// Asked before each request: true ends the calibration with [`Error::Interrupted`].
     pub stop: Box<dyn Fn() -> bool>,
-    /// Told now and then.
+    /// Reports the progress from time to time.
     pub progress: Box<dyn FnMut(Progress)>,
 }
 

@@ -19,7 +19,7 @@ const SHARP: f64 = 0.12;
 pub(crate) struct Tracks {
     /// A sector's part of a revolution.
     pub width: f64,
-    /// First sector of each, and the sector behind the last one.
+    /// First sector of each, and the sector after the last one.
     pub starts: Vec<u64>,
     /// At the end of each: the skew to the next one, in sectors, beyond the advance on a track.
     pub jumps: Vec<f64>,
@@ -114,7 +114,7 @@ impl Probe {
         Ok((width, bad))
     }
 
-    /// Distance of sector `lba` from the place behind `lba - 1`, in sectors, at least -0.5.
+    /// Distance of sector `lba` from the place after `lba - 1`, in sectors, at least -0.5.
     async fn jump(&mut self, lba: u64, width: f64) -> Result<f64, Error> {
         let turn = self.turn_surely(lba - 1, lba).await?;
         let jump = (turn / width - 1.0).rem_euclid(1.0 / width);
@@ -125,7 +125,7 @@ impl Probe {
         })
     }
 
-    /// The first sector behind `base` that is not on its track. `likely` is that sector if the track is like others.
+    /// The first sector after `base` that is not on its track. `likely` is that sector if the track is like others.
     async fn next_break(
         &mut self,
         base: u64,
@@ -202,7 +202,7 @@ impl Probe {
         Ok(tracks)
     }
 
-    /// The start of the first track behind `from`.
+    /// The start of the first track after `from`.
     pub async fn next_track(&mut self, from: u64) -> Result<u64, Error> {
         let tracks = self.walk(from, |tracks| !tracks.jumps.is_empty()).await?;
         match tracks.starts.get(1) {

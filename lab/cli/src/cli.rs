@@ -75,7 +75,7 @@ pub enum Command {
     Calibrate(Calibrate),
     /// Run experiments on simulated drives: the papers' figures, and which log suits a drive
     Lab(Lab),
-    /// Tell which layout suits a trace on given drives: one page with a recommendation and its figures
+    /// Recommend a layout for a trace on given drives: one page with a recommendation and its figures
     Study(Study),
     /// Make loads of page accesses: TPC-C, skewed loads, traces; as traces, or only their figures
     Workload(Workload),

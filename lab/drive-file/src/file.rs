@@ -31,7 +31,7 @@ pub enum DriveFileError {
     Read {
         /// The file.
         path: String,
-        /// Why.
+        /// The error of the system.
         source: std::io::Error,
     },
     /// The file is wrong.

@@ -40,7 +40,7 @@ impl Buffer {
         adjacent
     }
 
-    /// First sector of a segment, and the one behind its last.
+    /// First sector of a segment, and the one after its last.
     #[inline]
     pub fn range(&self, index: usize) -> (u64, u64) {
         let segment = &self.segments[index];

@@ -23,7 +23,7 @@ pub struct Flash {
     /// Sectors in the cache, and most that it can hold.
     dirty: u64,
     capacity: u64,
-    /// Requests behind a flush that waits.
+    /// Requests queued after a flush that waits.
     waiting: VecDeque<DriveRequest>,
     /// A flush is under way, so no other request begins.
     flushing: bool,

@@ -10,7 +10,7 @@ use tonearm_drive_file::{Angle, Extent, Geometry};
 pub struct Run {
     /// First sector.
     pub lba: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u32,
     /// When the first one begins to pass.
     pub begins: Nanos,
@@ -122,8 +122,8 @@ impl Mechanism {
     /// are in the middle of them.
     #[inline]
     pub fn first_under(&mut self, extent: &Extent, sectors: u32, ready: Nanos) -> u32 {
-        let behind = self.rotation.angle(ready).wrapping_sub(extent.angle);
-        let first = behind / extent.width + 1;
+        let passed = self.rotation.angle(ready).wrapping_sub(extent.angle);
+        let first = passed / extent.width + 1;
         if first < u64::from(sectors) {
             first as u32
         } else {

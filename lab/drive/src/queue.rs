@@ -99,8 +99,8 @@ impl Queue {
                 self.sweep(eligible, arm, turn)
             }
             Scheduler::CLook => self.least(eligible, |waiting| {
-                let behind = waiting.cylinder < arm.cylinder;
-                (u64::from(behind) << 32) + u64::from(waiting.cylinder)
+                let is_below = waiting.cylinder < arm.cylinder;
+                (u64::from(is_below) << 32) + u64::from(waiting.cylinder)
             }),
             Scheduler::Sptf => {
                 let now = starts.read.min(starts.write);

@@ -154,7 +154,7 @@ impl Rotation {
     }
 
     /// Time from `now` until `angle` is under the heads. A platter whose speed varies may be slightly ahead of its mean
-    /// speed; an angle right behind an access is not missed for that reason.
+    /// speed; an angle right after an access is not missed for that reason.
     #[inline]
     pub fn latency(&mut self, now: Nanos, angle: Angle) -> Nanos {
         let ahead = angle.wrapping_sub(self.angle(now));

@@ -9,7 +9,7 @@ use tonearm_drive_file::{CacheTakes, WriteCacheSpec};
 pub struct Dirty {
     /// First sector.
     pub lba: u64,
-    /// How many.
+    /// Number of sectors.
     pub sectors: u32,
     /// When the mechanism may begin.
     pub ready: Nanos,
@@ -127,11 +127,11 @@ impl WriteCache {
         }
     }
 
-    /// The next extent for the medium: the first at or behind `lba`, else the first of all. An arm that
+    /// The next extent for the medium: the first at or after `lba`, else the first of all. An arm that
     /// sweeps in one direction reaches all of them (C-LOOK).
     pub fn pop(&mut self, lba: u64) -> Option<Dirty> {
-        let behind = self.extents.range(lba..).next();
-        let first = behind.or_else(|| self.extents.first_key_value());
+        let next = self.extents.range(lba..).next();
+        let first = next.or_else(|| self.extents.first_key_value());
         let lba = *first?.0;
         self.remove(lba)
     }

@@ -28,9 +28,9 @@ pub struct Experiment {
 /// Drives of an experiment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Drives {
-    /// This one.
+    /// The named drive.
     One(&'static str),
-    /// These.
+    /// The named drives.
     Some(&'static [&'static str]),
     /// All mechanical drives of the project.
     Mechanical,
@@ -41,7 +41,7 @@ pub enum Drives {
 /// The function of an experiment.
 #[derive(Default)]
 pub struct Outcome {
-    /// Numbers beside the paper's.
+    /// Numbers next to the paper's.
     pub findings: Vec<Finding>,
     /// Plots and tables.
     pub figures: Vec<Figure>,
@@ -259,7 +259,7 @@ impl Random {
         Self(rng)
     }
 
-    /// Any number.
+    /// A random number.
     pub fn number(&mut self) -> u64 {
         self.0.next_u64()
     }

@@ -19,7 +19,7 @@ pub fn page(reports: &[Report], took: &[f64]) -> String {
     render("page.html", include_str!("page.html"), content)
 }
 
-/// Renders the template `text` behind the macros that all pages share.
+/// Renders the template `text` after the macros that all pages share.
 pub(crate) fn render(name: &str, text: &str, content: Value) -> String {
     let mut pages = Environment::new();
     pages.add_filter("number", number);

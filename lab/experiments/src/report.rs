@@ -30,7 +30,7 @@ pub struct Report {
     pub notes: Vec<String>,
 }
 
-/// A number beside the paper's.
+/// A number next to the paper's.
 #[derive(Serialize, Clone, PartialEq, Debug)]
 pub struct Finding {
     /// The measured quantity.
@@ -43,7 +43,7 @@ pub struct Finding {
     pub ours: f64,
     /// The bound, if there is a target.
     pub bound: Option<Bound>,
-    /// Whether it is.
+    /// Whether the bound is met.
     pub verdict: Verdict,
     /// The reason: the parameter of the drive that determines the value.
     pub because: Option<String>,
@@ -145,7 +145,7 @@ pub enum Legend {
     TopRight,
     /// In the plot, at the top on the left.
     TopLeft,
-    /// Beside the plot.
+    /// Next to the plot.
     Outside,
 }
 
@@ -166,13 +166,13 @@ pub struct Line {
 #[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Style {
-    /// Through.
+    /// Solid line.
     Solid,
     /// Dashed, so that it is visible on top of another line.
     Dashed,
     /// Points alone.
     Dots,
-    /// Through, with a mark at each point.
+    /// Solid line, with a mark at each point.
     Marked,
 }
 

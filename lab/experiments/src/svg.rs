@@ -19,7 +19,7 @@ pub const COLORS: [&str; 12] = [
 const FONT: &str = "DejaVu Sans, Helvetica, Arial, sans-serif";
 const PANEL_WIDTH: f64 = 520.0;
 const PANEL_HEIGHT: f64 = 400.0;
-/// Space for a legend beside the plot.
+/// Space for a legend next to the plot.
 const LEGEND_WIDTH: f64 = 190.0;
 /// Panels of a row, at most.
 const COLUMNS: usize = 3;
@@ -28,8 +28,8 @@ const COLUMNS: usize = 3;
 pub fn figure(title: &str, panels: &[Panel]) -> String {
     let rows = panels.len().div_ceil(COLUMNS).max(1);
     let columns = panels.len().div_ceil(rows).max(1);
-    let beside = panels.iter().any(|panel| panel.legend == Legend::Outside);
-    let width = PANEL_WIDTH + if beside { LEGEND_WIDTH } else { 0.0 };
+    let has_side_legend = panels.iter().any(|panel| panel.legend == Legend::Outside);
+    let width = PANEL_WIDTH + if has_side_legend { LEGEND_WIDTH } else { 0.0 };
     let plots = panels.iter().map(curves).collect::<Vec<_>>();
     let layouts = panels
         .iter()

@@ -100,7 +100,7 @@ impl DeltaSearch {
             Some((end, _)) => (self.of, end + u64::from(self.delta)),
             None => {
                 let track = self.track();
-                // Another place each time, with space for the trial behind it.
+                // Another place each time, with space for the trial after it.
                 let room = u64::from(track.sectors - 1 - self.delta);
                 (self.before, track.first + (self.round as u64 * 7) % room)
             }

@@ -47,8 +47,8 @@ impl Loss {
 }
 
 fn nearest(steps: &Steps, value: u64) -> usize {
-    let behind = value
+    let offset = value
         .saturating_sub(steps.first)
         .saturating_add(steps.step / 2);
-    (behind / steps.step).min(u64::from(steps.count) - 1) as usize
+    (offset / steps.step).min(u64::from(steps.count) - 1) as usize
 }

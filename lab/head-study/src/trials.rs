@@ -11,9 +11,9 @@ use tonearm_head::{Access, Cell, Grid, Profile, Span, Steps};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{have} sectors are too few to take a profile on; this grid needs {need}")]
 pub struct TooFewSectors {
-    /// There are.
+    /// Sectors of the range.
     pub have: u64,
-    /// It takes.
+    /// Sectors that the grid needs.
     pub need: u64,
 }
 
@@ -168,7 +168,7 @@ impl Trials {
         }
     }
 
-    /// A random place, with space behind it for the first skip and its write.
+    /// A random place, with space after it for the first skip and its write.
     fn anchor(&self, sectors: u32) -> u64 {
         let grid = self.profile.grid();
         let room = self.range.len() - 2 * u64::from(sectors) - grid.skips.last();

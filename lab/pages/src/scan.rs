@@ -5,7 +5,7 @@
 pub(crate) struct Io {
     /// First page of the disk.
     pub page: u32,
-    /// How many.
+    /// Number of pages.
     pub pages: u32,
     pub write: bool,
     /// What it is for.

@@ -72,7 +72,7 @@ pub enum Redundancy {
 pub struct Setup {
     /// The drive of which all disks are.
     pub drive: DriveSpec,
-    /// How many.
+    /// Number of disks.
     pub disks: u32,
     /// How segments lie on them.
     pub redundancy: Redundancy,

@@ -15,7 +15,7 @@ use tonearm_workload::{Access, Workload, WorkloadError};
 
 /// In place of a user: the cleaner.
 pub(crate) const CLEANER: u32 = u32::MAX;
-/// I/Os of disks after which the efficiency is computed anew.
+/// I/Os of disks after which the efficiency is computed again.
 const REFRESH_IOS: u64 = 10_000;
 
 #[derive(Clone, Copy, Debug)]

@@ -225,8 +225,8 @@ impl Space {
         let step = (f64::from(self.segment_pages) * 0.618) as u32 + 1;
         self.start = (self.start + step) % self.segment_pages;
         let first = number * self.segment_pages;
-        let (behind, before) = (self.start..self.segment_pages, 0..self.start);
-        let mut slots = behind.chain(before).map(|slot| first + slot);
+        let (after, before) = (self.start..self.segment_pages, 0..self.start);
+        let mut slots = after.chain(before).map(|slot| first + slot);
         slots.find(|slot| self.owners[*slot as usize] == NONE)
     }
 

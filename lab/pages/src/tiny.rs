@@ -67,9 +67,9 @@ impl Tiny {
     ///
     /// Both measure the same writes after the same warm-up: cold pages need long to reach their final places. A pass of the
     /// cleaner reads as many segments as the mean pass in `steady`. There users take free segments while a pass is under
-    /// way, which makes it shorter; a simulator without time cannot tell how much. Counts are halved as often as those of the
+    /// way, which makes it shorter; a simulator without time cannot know how much. Counts are halved as often as those of the
     /// separator.
-    pub fn beside(setup: &Setup, steady: &Steady) -> Self {
+    pub fn like(setup: &Setup, steady: &Steady) -> Self {
         let all: u64 = steady
             .windows
             .iter()

@@ -27,7 +27,7 @@ pub enum TraceError {
         file: String,
         /// Number of the line that could not be read, from 1.
         line: u64,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
 }

@@ -7,7 +7,7 @@ use tonearm_base::Nanos;
 /// More fields than any format uses.
 const FIELDS_MAX: usize = 32;
 
-/// A line, cut into fields. Fields behind the 32nd are left out.
+/// A line, cut into fields. Fields after the 32nd are ignored.
 pub(crate) struct Fields<'a> {
     fields: [&'a [u8]; FIELDS_MAX],
     count: usize,

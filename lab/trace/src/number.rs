@@ -48,7 +48,7 @@ fn decimal(text: &[u8], unit_ns: u64) -> Option<u64> {
     if !fraction.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    // The digits behind the 18th are less than a nanosecond in any unit.
+    // The digits after the 18th are less than a nanosecond in any unit.
     let fraction = &fraction[..fraction.len().min(18)];
     let part = if fraction.is_empty() {
         0

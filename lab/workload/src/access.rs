@@ -56,7 +56,7 @@ pub enum WorkloadError {
     Open {
         /// The trace's name, as given.
         name: String,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
     /// A line of the trace is wrong.

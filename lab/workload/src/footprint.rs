@@ -10,7 +10,7 @@ const UNMERGED_MIN: usize = 1 << 20;
 /// A page of a device.
 type Place = (u32, u64);
 
-/// Pages that follow each other on a device: the first one, and the one behind the last.
+/// Pages that follow each other on a device: the first one, and the one after the last.
 type Span = (Place, u64);
 
 /// The pages of the requests that were added so far.

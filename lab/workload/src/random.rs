@@ -14,7 +14,7 @@ impl Random {
         Self(random)
     }
 
-    /// Any number.
+    /// A random number.
     #[inline]
     pub fn number(&mut self) -> u64 {
         self.0.next_u64()

@@ -172,7 +172,7 @@ impl Ran {
 /// Fails with the whole text when `part` is not in it.
 ///
 /// # Panics
-/// Then.
+/// When `part` is not in `text`.
 #[track_caller]
 pub fn contains(text: &str, part: &str) {
     assert!(text.contains(part), "{part:?} is not in: {text}");

@@ -212,8 +212,8 @@ pub fn binary() -> &'static Path {
 
 /// The SQLite extension to test: `TONEARM_SQLITE_SO`, or the one next to the `tonearm` program.
 pub fn extension() -> PathBuf {
-    let told = std::env::var_os("TONEARM_SQLITE_SO").map(PathBuf::from);
-    let path = told.unwrap_or_else(|| binary().with_file_name("libtonearm_sqlite.so"));
+    let named = std::env::var_os("TONEARM_SQLITE_SO").map(PathBuf::from);
+    let path = named.unwrap_or_else(|| binary().with_file_name("libtonearm_sqlite.so"));
     assert!(path.is_file(), "there is no {}", path.display());
     path
 }

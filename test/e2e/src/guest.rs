@@ -63,13 +63,13 @@ check_fs() {
         btrfs) must btrfs check $2 ;;
     esac
 }
-told() { for word in $(cat /proc/cmdline); do case $word in \"$1=\"*) echo \"${word#*=}\" ;; esac; done; }
+option() { for word in $(cat /proc/cmdline); do case $word in \"$1=\"*) echo \"${word#*=}\" ;; esac; done; }
 ";
 
-/// Behind every script: the guest ends in order.
+/// The end of every script: the guest shuts down in order.
 const EPILOGUE: &str = "\nsay end\nsync\npoweroff -f\n";
 
-/// A program for guests, and what is told to it.
+/// A program for guests, and its options.
 pub struct Image {
     kernel: PathBuf,
     initial: PathBuf,
@@ -125,11 +125,11 @@ impl Image {
         }
     }
 
-    /// Boots a guest with these options of QEMU. `told` are words of the kernel's command line, which the script reads
-    /// with `told NAME`.
+    /// Boots a guest with these options of QEMU. `words` are words of the kernel's command line, which the script reads
+    /// with `option NAME`.
     #[track_caller]
-    pub fn boot(&self, bench: &Bench, options: &[&str], told: &str) -> Machine {
-        self.boot_on(accelerator(), bench, options, told)
+    pub fn boot(&self, bench: &Bench, options: &[&str], words: &str) -> Machine {
+        self.boot_on(accelerator(), bench, options, words)
     }
 
     /// As [`Image::boot`], with a drive of `bytes`, which is empty at the first time: the file `drive` of the folder, /dev/vda.
@@ -137,7 +137,7 @@ impl Image {
     /// # Panics
     /// As [`Image::boot`].
     #[track_caller]
-    pub fn boot_with_drive(&self, bench: &Bench, bytes: u64, told: &str) -> Machine {
+    pub fn boot_with_drive(&self, bench: &Bench, bytes: u64, words: &str) -> Machine {
         let file = std::fs::File::options()
             .create(true)
             .truncate(false)
@@ -150,10 +150,10 @@ impl Image {
             "-device",
             "virtio-blk-pci,drive=drive",
         ];
-        self.boot(bench, &drive, told)
+        self.boot(bench, &drive, words)
     }
 
-    fn boot_on(&self, accelerator: &str, bench: &Bench, options: &[&str], told: &str) -> Machine {
+    fn boot_on(&self, accelerator: &str, bench: &Bench, options: &[&str], words: &str) -> Machine {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let console = bench.path(&format!("console-{number}"));
@@ -178,7 +178,7 @@ impl Image {
             .arg(&self.kernel)
             .arg("-initrd")
             .arg(&self.initial)
-            .args(["-append", &format!("console=ttyS0 quiet panic=-1 {told}")])
+            .args(["-append", &format!("console=ttyS0 quiet panic=-1 {words}")])
             .args(options)
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

@@ -23,7 +23,7 @@ pub use bench::{Bench, binary, extension};
 pub use postgres::Postgres;
 pub use server::{Server, wait_until};
 pub use tonearm_command_rig::contains;
-pub use tool::{Beside, Ran, require, skipped, tool};
+pub use tool::{Background, Ran, require, skipped, tool};
 pub use tree_mount::TreeMount;
 
 /// One MiB.
@@ -38,8 +38,8 @@ pub const LAYOUTS: [&[&str]; 3] = [&[], &["--layout", "segments"], &["--layout",
 
 /// Number of kills of a test: `TONEARM_KILL_ROUNDS`, or `usual`.
 pub fn kill_rounds(usual: u64) -> u64 {
-    let told = std::env::var("TONEARM_KILL_ROUNDS").ok();
-    told.map_or(usual, |text| {
+    let text = std::env::var("TONEARM_KILL_ROUNDS").ok();
+    text.map_or(usual, |text| {
         text.parse().expect("TONEARM_KILL_ROUNDS is a number")
     })
 }

@@ -1,7 +1,7 @@
 //! The system's SQLite with the extension loaded: its shell, and Python's module.
 
 use crate::bench::{Bench, extension};
-use crate::tool::{Beside, Ran, tool};
+use crate::tool::{Background, Ran, tool};
 use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, ChildStdout, Command, Stdio};
 
@@ -90,7 +90,7 @@ pub fn host_sql(bench: &Bench, file: &str, statements: &str) -> String {
 
 /// A connection in a Python process of its own. It is open until it is dropped.
 pub struct Connection {
-    _program: Beside,
+    _program: Background,
     requests: ChildStdin,
     answers: BufReader<ChildStdout>,
 }
@@ -120,7 +120,7 @@ impl Connection {
             .args(["-c", CONNECTION, extension, uri])
             .stdin(Stdio::piped())
             .stdout(Stdio::piped());
-        let mut program = Beside::start(&mut command);
+        let mut program = Background::start(&mut command);
         let requests = program.child().stdin.take().expect("piped");
         let answers = BufReader::new(program.child().stdout.take().expect("piped"));
         let mut connection = Self {

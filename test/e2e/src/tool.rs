@@ -83,10 +83,10 @@ pub fn tool(folder: &Path, name: &str) -> Command {
     command
 }
 
-/// A program that runs beside the test. It is killed with all its children when the value is dropped.
-pub struct Beside(Child);
+/// A program that runs in the background of a test. It is killed with all its children when the value is dropped.
+pub struct Background(Child);
 
-impl Beside {
+impl Background {
     /// Starts a command of [`tool`]. timeout(1) runs the program in a process group of its own.
     #[track_caller]
     pub fn start(command: &mut Command) -> Self {
@@ -114,7 +114,7 @@ impl Beside {
     }
 }
 
-impl Drop for Beside {
+impl Drop for Background {
     fn drop(&mut self) {
         let group = rustix::process::Pid::from_child(&self.0);
         let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);

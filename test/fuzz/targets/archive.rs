@@ -1,4 +1,4 @@
-//! Objects of an archive with changed fields, payloads and names, and valid checksums: whoever can write to a bucket can put
+//! Objects of an archive with changed fields, payloads and names, and valid checksums: anyone who can write to a bucket can put
 //! them there. Each archive is read as the commands do that read archives.
 
 #![no_main]

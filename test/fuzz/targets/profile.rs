@@ -20,7 +20,7 @@ fuzz_target!(init: tonearm_fuzz::write_seeds("profile"), |data: &[u8]| {
     if bytes.len() < 16 {
         return;
     }
-    // A valid signature, version and checksum let the decoder reach the fields behind them.
+    // A valid signature, version and checksum let the decoder reach the fields after them.
     let body = bytes.len() - 4;
     bytes[..12].copy_from_slice(b"TONEPROF\x01\0\0\0");
     let crc = crc32c(&bytes[..body]);

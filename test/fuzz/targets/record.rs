@@ -1,7 +1,7 @@
 //! Log records: the header's decoder, and the scan of a track of arbitrary bytes.
 //!
 //! Nearly every input would fail the checksum. Where the input asks for it, the target therefore writes a valid
-//! signature, version and checksum into a sector, so that the fuzzer also reaches the checks behind the checksum.
+//! signature, version and checksum into a sector, so that the fuzzer also reaches the checks after the checksum.
 
 #![no_main]
 

@@ -8,7 +8,7 @@ mod step;
 
 pub use bucket::{DELAY, ENCRYPTED, Objects, SimBucket, SimKeys};
 pub use model::{Content, Model, digest};
-pub use restore::{Beside, restorable, restore, restore_with};
+pub use restore::{During, restorable, restore, restore_with};
 pub use step::Step;
 
 use crate::campaign::{Failure, Outcome, within_time};
@@ -43,7 +43,7 @@ pub fn clock(rt: &Rt, now_ms: u64) -> impl Fn() -> u64 + 'static {
     move || start_ms + rt.now().0 / 1_000_000
 }
 
-/// The archive is continued behind one of so many cuts.
+/// The archive is continued after one of so many cuts.
 const CONTINUE_EVERY: u64 = 4;
 
 /// Of so many halves of a request to a bad bucket one fails, and so a quarter of its requests.
@@ -65,7 +65,7 @@ pub fn shape(layout: Layout, tracks: u64) -> Shape {
     }
 }
 
-/// Options with which units exceed the memory, and blocks come home and change their side soon.
+/// Options with which units exceed the memory, and blocks are written back and change their side soon.
 pub fn open_options() -> OpenOptions {
     OpenOptions {
         memory_bytes: 512 << 10,
@@ -75,24 +75,24 @@ pub fn open_options() -> OpenOptions {
     }
 }
 
-/// What a check behind a cut needs, and the next generation.
+/// What a check after a cut needs, and the next generation.
 #[derive(Clone, Default)]
 struct State {
     objects: Objects,
     model: Model,
     /// The last commit that was reported as archived in this opening.
     archived: Lsn,
-    /// The content of the volume before and behind the operation that is being carried out.
+    /// The content of the volume before and after the operation that is being carried out.
     under_way: Option<(Content, Content)>,
 }
 
 impl State {
-    /// Commits behind the known ones, up to `last`, are those of the operation under way.
+    /// Commits after the known ones, up to `last`, are those of the operation under way.
     fn extend(&mut self, last: Lsn) {
-        let Some((before, behind)) = &self.under_way else {
+        let Some((before, after)) = &self.under_way else {
             return;
         };
-        let either = vec![before.clone(), behind.clone()];
+        let either = vec![before.clone(), after.clone()];
         let known = self.model.last();
         let states = (known.0 + 1..=last.0).map(|lsn| (lsn, either.clone()));
         self.model.0.borrow_mut().extend(states);
@@ -218,10 +218,10 @@ async fn live(
         model.note(model.last(), before, now.clone(), now.clone());
         let step = Step::choose(&mut random);
         step.apply(&mut content);
-        let behind = digest(&content);
-        state.borrow_mut().under_way = Some((now.clone(), behind.clone()));
+        let after = digest(&content);
+        state.borrow_mut().under_way = Some((now.clone(), after.clone()));
         step.make(&disk).await.map_err(|error| error.to_string())?;
-        model.note(before, engine.marks().appended, now, behind);
+        model.note(before, engine.marks().appended, now, after);
         state.borrow_mut().under_way = None;
         state.borrow_mut().archived = engine.archived();
         model.1.set(engine.marks().durable);
@@ -305,10 +305,10 @@ fn check(
     outcome.cut_short += u64::from(recovered < known);
     if cut.is_multiple_of(CONTINUE_EVERY) {
         let restored = restore(&objects, Target::Latest, home);
-        let (lsn, restored) = restored.map_err(|error| format!("behind the cut: {error}"))?;
+        let (lsn, restored) = restored.map_err(|error| format!("after the cut: {error}"))?;
         if restored != content {
             return Err(format!(
-                "commit {lsn} is not what the store has behind the cut"
+                "commit {lsn} is not what the store has after the cut"
             ));
         }
         outcome.met.met(Met::Continued, 1);

@@ -287,6 +287,6 @@ fn recover(
     });
     rt.shut_down();
     oracle
-        .settle(first, &found?)
+        .match_prefix(first, &found?)
         .map_err(|violation| violation.0)
 }

@@ -67,7 +67,7 @@ pub enum Met {
     Restored,
     /// An archive does not have the state of a commit.
     NotRestorable,
-    /// An archive was continued behind a cut.
+    /// An archive was continued after a cut.
     Continued,
     /// An operation of a file system.
     TreeOperation,

@@ -107,7 +107,7 @@ pub fn try_script(script: &Script, seed: u64) -> Result<Outcome, Failure> {
 }
 
 fn guarded(seed: u64, work: impl FnOnce() -> Result<Outcome, Failure>) -> Result<Outcome, Failure> {
-    // A run shares no state with its surroundings, so whatever a panic leaves behind is dropped.
+    // A run shares no state with its surroundings, so whatever a panic leaves is dropped.
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().cloned();
         let text = text.or_else(|| panic.downcast_ref::<&str>().map(|text| text.to_string()));

@@ -111,8 +111,8 @@ impl Model {
         if self.history.is_none() {
             // Earlier states are needed only for reads under way.
             let oldest = self.reads.keys().next().copied();
-            let settled = oldest.map_or(self.durable, |oldest| oldest.min(self.durable));
-            let count = settled.saturating_sub(self.base);
+            let released = oldest.map_or(self.durable, |oldest| oldest.min(self.durable));
+            let count = released.saturating_sub(self.base);
             for effect in self.effects.drain(..count as usize) {
                 // An error was already recorded when the effect was committed.
                 let _ = self.start.apply(&effect, self.block);

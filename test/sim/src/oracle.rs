@@ -61,7 +61,7 @@ impl Oracle {
     ///
     /// # Errors
     /// When no valid prefix does.
-    pub fn settle(&mut self, first: u64, found: &[Stamp]) -> Result<u64, Violation> {
+    pub fn match_prefix(&mut self, first: u64, found: &[Stamp]) -> Result<u64, Violation> {
         let fits = |prefix: u64| {
             found
                 .iter()
@@ -91,12 +91,8 @@ impl Oracle {
         let Some(versions) = self.history.get(&block) else {
             return 0;
         };
-        let behind = versions.partition_point(|(commit, _)| *commit <= prefix);
-        if behind == 0 {
-            0
-        } else {
-            versions[behind - 1].1
-        }
+        let count = versions.partition_point(|(commit, _)| *commit <= prefix);
+        if count == 0 { 0 } else { versions[count - 1].1 }
     }
 
     fn explain(&self, first: u64, found: &[Stamp]) -> Violation {

@@ -13,7 +13,7 @@ use tonearm_world::{Fault, FaultKind};
 pub struct Script {
     /// The store.
     pub shape: Shape,
-    /// The storage has an ordered write cache, and the store is told so.
+    /// The storage has an ordered write cache, and the store is opened for one.
     pub ordered: bool,
     /// The model of the drives. None: drives with random latencies.
     pub model: Option<Model>,

@@ -1,5 +1,5 @@
 //! A file system in use. The power is cut at each I/O. Then the tree is sound, nothing has to be repaired, its files are those
-//! behind one of the operations, and everything that was synced is there.
+//! after one of the operations, and everything that was synced is there.
 
 mod model;
 mod step;
@@ -25,7 +25,7 @@ use tonearm_disk::{Disk, Marks, OpenOptions};
 use tonearm_fs::{Fs, Time};
 use tonearm_rt::Rt;
 
-/// Bytes for the files, beside a small volume.
+/// Bytes for the files, besides a small volume.
 pub const SPACE: u64 = 3 << 20;
 
 /// One operation in so many is a unit of several.
@@ -34,7 +34,7 @@ const UNITS: u32 = 8;
 /// The listing of a file system.
 type Listing = Rc<String>;
 
-/// What a check behind a cut needs, and the next generation.
+/// What a check after a cut needs, and the next generation.
 #[derive(Clone, Default)]
 struct State {
     tree: Tree,
@@ -46,7 +46,7 @@ struct State {
 }
 
 impl State {
-    /// An operation has made the commits behind `before`, and left one of the states `ways`, the last one behind its last
+    /// An operation has made the commits after `before`, and left one of the states `ways`, the last one after its last
     /// commit. If `is_sync`, it has waited for that.
     fn done(&mut self, tree: Tree, ways: Vec<Listing>, before: Lsn, marks: Marks, is_sync: bool) {
         let after = marks.appended;
@@ -61,7 +61,7 @@ impl State {
         self.states.1.set(marks.durable);
     }
 
-    /// Commits behind the known ones, up to `last`, are those of the operation under way.
+    /// Commits after the known ones, up to `last`, are those of the operation under way.
     fn extend(&mut self, last: Lsn) {
         let known = self.states.last();
         let states = (known.0 + 1..=last.0).map(|lsn| (lsn, self.under_way.clone()));

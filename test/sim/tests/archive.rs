@@ -21,7 +21,7 @@ use tonearm_engine::HomeParams;
 use tonearm_format::ArchiveHeader;
 use tonearm_rt::{Boxed, Rt};
 use tonearm_sim::archives::{
-    BLOCK, Beside, DELAY, Model, Objects, SPARE, START_MS, SimBucket, SimKeys, Step, clock, digest,
+    BLOCK, DELAY, During, Model, Objects, SPARE, START_MS, SimBucket, SimKeys, Step, clock, digest,
     open_options, restorable, restore, restore_with, shape,
 };
 use tonearm_sim::{Layout, StoreImage, contents};
@@ -61,7 +61,7 @@ struct Run {
     keep_ms: u64,
     /// The archiver ends before the store does, or is cut off with it.
     in_order: bool,
-    /// Longest pause behind a step, in nanoseconds. Behind long ones everything comes home.
+    /// Longest pause after a step, in nanoseconds. After long ones everything is written back.
     pause: u64,
 }
 
@@ -84,11 +84,11 @@ fn run(
     run: Run,
     counts: &mut Counts,
 ) -> Vec<DiskImage> {
-    run_beside(image, objects, model, run, counts).0
+    run_with_accepted(image, objects, model, run, counts).0
 }
 
 /// As [`run`]. Returns also what would be left if the drives had lost nothing that they had accepted.
-fn run_beside(
+fn run_with_accepted(
     image: &StoreImage,
     objects: &Objects,
     model: &Model,
@@ -234,7 +234,7 @@ fn every_archived_commit_is_restored_after_power_cuts_and_lost_requests() {
     assert!(counts.inexact > 20, "{counts:?}");
 }
 
-/// A bucket that is slow, beside a small log: the log goes round before its commits are archived.
+/// A bucket that is slow, and a small log: the log wraps around before its commits are archived.
 #[test]
 fn commits_that_the_log_has_lost_are_missed_and_what_comes_later_is_restored() {
     let mut counts = Counts::default();
@@ -359,7 +359,7 @@ fn what_is_kept_is_whole_when_old_states_are_deleted() {
         let (mut firsts, mut kept) = (Vec::new(), Lsn(0));
         for generation in 0..8 {
             let one = Run {
-                // An hour later each time, which only the clock could tell. So it does not count.
+                // An hour later each time, which only the clock could show. So it does not count.
                 seed: 3000 + 10 * seed + generation,
                 steps: 60,
                 faults: 0,

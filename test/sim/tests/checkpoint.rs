@@ -21,7 +21,7 @@ const MAIN: u64 = 8 << 20;
 /// The log's device; the others hold blocks.
 const LOG: usize = 0;
 
-/// A record of the log, as its header tells.
+/// A record of the log, from its header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Record {
     seq: u64,
@@ -226,7 +226,7 @@ fn a_checkpoint_takes_the_steps_in_their_order() {
         }
         let newest = logged.iter().flat_map(|event| &event.records);
         let newest = newest.map(|record| record.seq).max().unwrap();
-        // 4. A record with a log start behind all of these commits, which is durable before the answer.
+        // 4. A record with a log start after all of these commits, which is durable before the answer.
         let named: Vec<&Event> = of(LOG)
             .filter(|event| {
                 event
@@ -242,7 +242,7 @@ fn a_checkpoint_takes_the_steps_in_their_order() {
             .filter_map(|event| durable_at(event, &events))
             .min();
         assert!(durable.is_some_and(|durable| durable <= answered), "step 4");
-        // 2 and 3. Each data device is written, and flushed once behind its last write and before that record.
+        // 2 and 3. Each data device is written, and flushed once after its last write and before that record.
         for device in 1..3 {
             let own: Vec<&Event> = home
                 .iter()
@@ -298,7 +298,7 @@ fn a_checkpoint_takes_the_steps_in_their_order() {
     });
 }
 
-/// Step 5: a track is used again only when a durable record names a log start behind all records that it holds. Writers go on
+/// Step 5: a track is used again only when a durable record names a log start after all records that it holds. Writers go on
 /// during the checkpoints, and the log wraps several times.
 #[test]
 fn tracks_are_used_again_only_when_a_durable_record_frees_them() {

@@ -101,7 +101,7 @@ fn transactions_of_sqlite_are_whole_and_in_order() {
     assert!(total.crash_points > 4000, "{} cuts", total.crash_points);
 }
 
-/// The archive restores what the store had, has nothing that a cut takes back, and is continued behind each cut.
+/// The archive restores what the store had, has nothing that a cut takes back, and is continued after each cut.
 #[test]
 fn archives_have_what_stores_had_and_are_continued() {
     let mut total = Outcome::default();
@@ -120,7 +120,7 @@ fn archives_have_what_stores_had_and_are_continued() {
     );
 }
 
-/// Runs long enough for the cleaner, with blocks that are overwritten in place beside it. Few seeds carry a note: 208 does.
+/// Runs long enough for the cleaner, with blocks that are overwritten in place meanwhile. Few seeds carry a note: 208 does.
 #[test]
 fn long_runs_in_which_the_cleaner_works_lose_nothing() {
     let mut total = Outcome::default();

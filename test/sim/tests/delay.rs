@@ -192,7 +192,7 @@ fn without_the_bound_older_writes_are_lost() {
     assert!(old_lost > 100, "{old_lost}");
 }
 
-/// A device that is too slow for the bound: the misses are counted, and the worst delay tells by how much.
+/// A device that is too slow for the bound: the misses are counted, and the worst delay shows by how much.
 #[test]
 fn a_bound_that_cannot_be_kept_is_counted() {
     let (_, answered, _, (worst, missed)) = run(1, Nanos::from_millis(8), Some(MAX));

@@ -37,10 +37,10 @@ struct Seen {
     appended: Lsn,
 }
 
-/// One generation: its number, and whether everything goes home, and the log start beyond it, before its end.
+/// One generation: its number, and whether everything is written back, and the log start beyond it, before its end.
 struct Generation {
     seed: u64,
-    settles: bool,
+    drains: bool,
     /// The I/O at which the power is cut; `None` for an orderly end.
     cut: Option<u64>,
 }
@@ -62,7 +62,7 @@ fn run(image: &StoreImage, before: Seen, generation: &Generation) -> (Vec<DiskIm
     });
     let rt = Rt::new(world.driver());
     let (own, image, client) = (rt.clone(), image.clone(), seen.clone());
-    let (seed, settles) = (generation.seed, generation.settles);
+    let (seed, drains) = (generation.seed, generation.drains);
     rt.block_on(async move {
         let options = OpenOptions {
             memory_bytes: 1 << 20,
@@ -72,7 +72,7 @@ fn run(image: &StoreImage, before: Seen, generation: &Generation) -> (Vec<DiskIm
         let disk = image.open_disk(&own, options).await.unwrap();
         check_start(&disk, before);
         work(&own, &disk, &client, seed).await;
-        if settles {
+        if drains {
             let last = disk.marks().appended;
             // This makes a few commits of its own.
             client.set(Seen {
@@ -168,7 +168,7 @@ fn lsns_never_go_back_over_power_cuts_and_orderly_ends() {
                 let ends = rng.next_u32().is_multiple_of(4);
                 let generation = Generation {
                     seed: seed * 100 + number,
-                    settles: rng.next_u32().is_multiple_of(2),
+                    drains: rng.next_u32().is_multiple_of(2),
                     cut: (!ends).then(|| 1 + rng.next_u64() % 250),
                 };
                 let (disks, after) = run(&image, seen, &generation);

@@ -182,7 +182,7 @@ const CHANGES: [(&str, u64, u64, Last); 24] = [
     ("write", FILE, FILE, |s| {
         write(s.f, 100, vec![9; 9000], false)
     }),
-    ("write behind the end", FILE, FILE, |s| {
+    ("write beyond the end", FILE, FILE, |s| {
         write(s.f, SIZE + 50, vec![9; 9], false)
     }),
     ("truncate", FILE, FILE, |s| cut_off(s.f, 100)),

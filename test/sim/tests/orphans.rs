@@ -40,7 +40,7 @@ where
     });
 }
 
-/// Changes the tree beside the file system, as a faulty program could.
+/// Changes the tree beneath the file system, as a faulty program could.
 async fn craft(
     fs: &Fs,
     mut change: impl FnMut(&mut FsTree<'_, TreePages<'_>>) -> Option<()> + 'static,

@@ -36,7 +36,7 @@ fn store(layout: Layout, spare: u64) -> StoreImage {
     small.create_with_spare(spare)
 }
 
-/// Behind each power cut the files are those behind one of the operations, with everything that was synced.
+/// After each power cut the files are those after one of the operations, with everything that was synced.
 #[test]
 fn behind_a_power_cut_the_files_are_those_behind_an_operation() {
     let size = Size {
@@ -166,7 +166,7 @@ async fn fill(fs: &Fs, ino: u64, blocks: u64) {
 /// A large file is cut off, or deleted, in several units. The power is cut between them. Nobody sees a state between.
 #[test]
 fn a_large_file_is_cut_off_or_deleted_as_a_whole() {
-    let (mut before, mut between, mut behind) = (0, 0, 0);
+    let (mut before, mut between, mut after) = (0, 0, 0);
     for seed in 0..60 {
         let deletes = seed % 2 == 0;
         let mut image = store(Layout::Overwrite, 24 << 20);
@@ -228,14 +228,14 @@ fn a_large_file_is_cut_off_or_deleted_as_a_whole() {
         match cut {
             (true, _) => before += 1,
             (false, 3..3000) => between += 1,
-            (false, _) => behind += 1,
+            (false, _) => after += 1,
         }
     }
-    println!("{before} before, {between} with a part of the blocks, {behind} behind");
+    println!("{before} before, {between} with a part of the blocks, {after} after");
     assert!(before > 3 && between > 5, "{before} {between}");
 }
 
-/// Block by block or with its list, a file is deleted in one unit, and all its blocks are free behind it.
+/// Block by block or with its list, a file is deleted in one unit, and all its blocks are free after it.
 #[test]
 fn a_file_is_deleted_in_one_unit_in_either_way() {
     for how in [Deletion::List, Deletion::Blocks] {
@@ -254,7 +254,7 @@ fn a_file_is_deleted_in_one_unit_in_either_way() {
             fs.unlink(ROOT_INO, b"with a hole").await.unwrap();
             assert_eq!(disk.engine().marks().appended.0, before.0 + 1, "{how:?}");
             assert_eq!(sound(&disk).await.unwrap().blocks, 3, "{how:?}");
-            // Also behind the last use of a file without a name.
+            // Also after the last use of a file without a name.
             fs.open_handle(kept.ino).unwrap();
             fs.unlink(ROOT_INO, b"kept").await.unwrap();
             fs.close_handle(kept.ino);
@@ -343,7 +343,7 @@ fn a_large_file_without_a_name_is_cut_off_and_deleted() {
 
 /// Programs that write side by side need space at the same time, and want different sizes of the area of lists: the area doubles
 /// while that takes an eighth of the free space, which the first growth makes smaller. The experiment `aru` had found that the
-/// smaller size cut off what others had put behind it.
+/// smaller size cut off what others had put beyond it.
 #[test]
 fn the_area_of_lists_grows_for_one_program_at_a_time() {
     for spare_mib in 16..48 {
@@ -453,7 +453,7 @@ fn a_file_that_an_operation_uses_is_deleted_behind_it() {
     });
 }
 
-/// The caller of a truncation in several units is gone after the first one. The next write finds no blocks behind the end.
+/// The caller of a truncation in several units is gone after the first one. The next write finds no blocks beyond the end.
 #[test]
 fn a_cut_that_was_left_is_completed_before_the_next_write() {
     let image = store(Layout::Overwrite, 24 << 20);
@@ -531,7 +531,7 @@ fn operations_that_free_one_file_side_by_side_end_as_if_one_after_the_other() {
     });
 }
 
-/// Orphans whose list or inode is not there. The other files can be used, and `check` tells.
+/// Orphans whose list or inode is not there. The other files can be used, and `check` reports them.
 #[test]
 fn damaged_orphans_are_left_and_the_rest_goes_on() {
     let image = store(Layout::Overwrite, SPACE);
@@ -662,7 +662,7 @@ fn a_file_that_is_opened_during_its_deletion_stays() {
                     rt.sleep(Nanos(20_000)).await;
                 }
                 stop.set(true);
-                // Behind the end of the deletion there is no name by which to open it.
+                // After the end of the deletion there is no name by which to open it.
                 if ended.get() {
                     return;
                 }

@@ -334,7 +334,7 @@ fn a_unit_that_cannot_end_refuses_its_operations() {
     });
 }
 
-/// Files that lose their last name in a unit are deleted behind it, and none of their space is lost.
+/// Files that lose their last name in a unit are deleted after it, and none of their space is lost.
 #[test]
 fn what_a_unit_deletes_is_deleted_when_it_has_ended() {
     with_fs(8 << 20, |rt, fs| async move {
@@ -410,7 +410,7 @@ async fn has_ended(unit: &Unit) -> bool {
 }
 
 /// Writes `file` on from block `at` until the store is full. The end, in blocks, and the numbers of those of `units` that have ended,
-/// each behind the block at which it did.
+/// each after the block at which it did.
 async fn fill(fs: &Fs, file: u64, mut at: u64, units: &[Unit]) -> (u64, Vec<(u64, usize)>) {
     let mut ended: Vec<(u64, usize)> = Vec::new();
     loop {
@@ -431,7 +431,7 @@ async fn fill(fs: &Fs, file: u64, mut at: u64, units: &[Unit]) -> (u64, Vec<(u64
     }
 }
 
-/// Whoever needs the last space gets what open units hold, the oldest one first. One that has changed nothing goes on.
+/// The unit that needs the last space gets what open units hold, the oldest one first. One that has changed nothing goes on.
 #[test]
 fn the_oldest_unit_ends_when_space_is_short() {
     with_fs(8 << 20, |_, fs| async move {
@@ -602,7 +602,7 @@ fn amounts_that_units_move_between_files_keep_their_sum_behind_a_cut() {
     assert!(committed > 500 && conflicts > 50, "{committed} {conflicts}");
 }
 
-/// A unit gives a name to another file within the time that the clock can tell apart, so that the inode of the directory stays as
+/// A unit gives a name to another file within the resolution of the clock, so that the inode of the directory stays as
 /// it was. The sync of the directory waits for the unit nevertheless; likewise that of a file with another attribute.
 #[test]
 fn what_a_unit_changes_beside_the_inode_is_synced_with_the_file() {
@@ -636,7 +636,7 @@ fn what_a_unit_changes_beside_the_inode_is_synced_with_the_file() {
     });
 }
 
-/// What a unit has changed first is compared with what others commit, also when the unit changes it again behind them.
+/// What a unit has changed first is compared with what others commit, also when the unit changes it again after them.
 #[test]
 fn a_second_change_does_not_hide_what_others_have_changed() {
     with_fs(1 << 20, |_, fs| async move {
@@ -659,7 +659,7 @@ fn a_second_change_does_not_hide_what_others_have_changed() {
     });
 }
 
-/// A cold read of many runs beside the end of a unit that cuts the file off returns what the file had before the unit or behind
+/// A cold read of many runs during the commit of a unit that cuts the file off returns what the file had before the unit or after
 /// it, and nothing of a file that gets the blocks then.
 #[test]
 fn a_read_beside_the_end_of_a_unit_is_not_torn() {

@@ -248,7 +248,7 @@ impl Guest {
         self.memory.store(index, place, Ordering::Release).unwrap();
     }
 
-    /// Tells the server of what is available, if it wants to know.
+    /// Notifies the server of what is available, unless it has suppressed that.
     pub fn kick(&self) {
         fence(Ordering::SeqCst);
         let wanted = match self.has_event_index() {
@@ -271,7 +271,7 @@ impl Guest {
         }
     }
 
-    /// Tells the server although it may not want to know.
+    /// Notifies the server although it may have suppressed that.
     pub fn kick_anyway(&self) {
         self.kick.write(1).unwrap();
     }
@@ -310,13 +310,13 @@ impl Guest {
         loop {
             let done = self.take();
             if !done.is_empty() {
-                // The server tells after it has added to the ring.
-                let told = || {
+                // The server notifies after it has added to the ring.
+                let is_notified = || {
                     std::thread::sleep(Duration::from_millis(100));
                     self.call.read().is_ok()
                 };
-                if slept_in_vain && !told() {
-                    return Err("a request is used, and the guest was not told".into());
+                if slept_in_vain && !is_notified() {
+                    return Err("a request is used, and the guest was not notified".into());
                 }
                 return Ok(done);
             }
@@ -335,9 +335,9 @@ impl Guest {
                 return Err("no request ends".into());
             }
             // Other events than the expected one do not exist.
-            let told = self.poll.wait_timeout(Duration::from_secs(1))?;
-            slept_in_vain = told.iter().count() == 0;
-            drop(told);
+            let events = self.poll.wait_timeout(Duration::from_secs(1))?;
+            slept_in_vain = events.iter().count() == 0;
+            drop(events);
             // None has come if the time is over.
             let _ = self.call.read();
         }

@@ -159,14 +159,14 @@ pub async fn flushes(device: Rc<dyn Device>) {
     assert_ok(&device, device.flush().await);
     let data = Data::whole(pattern(UNIT, 11));
     assert_ok(&device, device.write(0, data).await);
-    let beside: Vec<_> = (1..17)
+    let concurrent: Vec<_> = (1..17)
         .map(|place| device.write(place * UNIT as u64, Data::whole(pattern(UNIT, place))))
         .collect();
     let flushes = [device.flush(), device.flush()];
     for flush in flushes {
         assert_ok(&device, flush.await);
     }
-    for write in beside {
+    for write in concurrent {
         assert_ok(&device, write.await);
     }
     assert_content(&device, 0, &pattern(UNIT, 11)).await;

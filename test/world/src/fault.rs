@@ -125,7 +125,7 @@ pub struct Fault {
 pub struct Struck {
     /// The fault.
     pub fault: Fault,
-    /// When.
+    /// When it struck.
     pub at: Nanos,
     /// The operation that it changed, for a fault that changes requests.
     pub op: Option<Op>,

@@ -1,4 +1,4 @@
-//! Lossless content in little memory. A page that is zero behind its first 16 bytes is kept as these 16 bytes (a
+//! Lossless content in little memory. A page that is zero after its first 16 bytes is kept as these 16 bytes (a
 //! stamp), and so is a page that repeats its first 16 bytes. Any other page is kept up to its last sector that is not zero.
 
 use crate::image::DiskImage;

@@ -13,7 +13,7 @@ const MOST_TURNS: f64 = 256.0;
 pub struct Stretch {
     /// First sector.
     pub first: u64,
-    /// The sector behind the last one.
+    /// The sector after the last one.
     pub end: u64,
     /// Angle of the first sector, in revolutions.
     pub angle: f64,
@@ -39,7 +39,7 @@ impl Stretch {
         group: 0,
     };
 
-    /// Angle at which `sector`, on this track or right behind it, begins.
+    /// Angle at which `sector`, on this track or right after it, begins.
     pub fn angle_of(&self, sector: u64) -> f64 {
         let within = sector as f64 - self.first as f64;
         fraction(self.angle + within / self.turn)
@@ -88,7 +88,7 @@ impl Angles {
         }
     }
 
-    /// The first sector behind the unknown `sector` from which on tracks are known again.
+    /// The first sector after the unknown `sector` from which on tracks are known again.
     pub fn next_known(&self, sector: u64) -> Option<u64> {
         match self {
             Self::Map(map) => {

@@ -1,7 +1,7 @@
 //! Finds the period and the sectors of a revolution of a drive whose tracks are shorter than the log's writes. There
 //! most writes cross ends of tracks, and skews hide both values.
 //!
-//! The places are chosen so that each write ends the same number of sectors behind the previous one, or a few sectors
+//! The places are chosen so that each write ends the same number of sectors after the previous one, or a few sectors
 //! more. Times between ends at the same distance cross about the same skews, so they differ by whole turns. The other
 //! times are longer by the few sectors.
 

@@ -104,7 +104,7 @@ impl Cylinders {
     }
 
     /// A cylinder is known to end with `track`.
-    pub fn ends_behind(&self, track: u64) -> bool {
+    pub fn ends_after(&self, track: u64) -> bool {
         self.changes(track, 1).is_some_and(|changes| changes > 0)
     }
 

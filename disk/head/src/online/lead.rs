@@ -240,7 +240,7 @@ impl Leads {
         (target, (target - bracket.low) / 2.0)
     }
 
-    /// Time from sending until the bus has transferred `sectors` sectors and the head can be behind them; `None` if the
+    /// Time from sending until the bus has transferred `sectors` sectors and the head can have passed them; `None` if the
     /// bus is not known to be slower than the medium.
     pub fn bus(&self, sectors: f64, period: f64) -> Option<f64> {
         let (low, high) = self.bus.as_ref()?.range(sectors);

@@ -2,7 +2,7 @@
 //! them.
 //!
 //! Within a track the angle grows evenly with the sector, and at the end of a track it jumps by the skew. A write that
-//! ends `d` sectors behind the previous one, at an angle that is ahead by `delta`, has crossed `k` ends of tracks if
+//! ends `d` sectors after the previous one, at an angle that is ahead by `delta`, has crossed `k` ends of tracks if
 //! `delta - d / turn` is `k` skews. So each write bounds the start of the track on which it ended. Tracks of a zone
 //! have the same length, so these bounds apply to the following tracks and become narrower.
 
@@ -127,7 +127,7 @@ impl Learned {
                 next = near.end.1;
                 skew = grid.jump + f64::from(near.turns);
                 gap = self.ranges.next(next);
-            } else if self.cylinders.ends_behind(track) {
+            } else if self.cylinders.ends_after(track) {
                 next -= self.cylinders.short().min(length - 1);
             }
             if sector < next {
@@ -150,7 +150,7 @@ impl Learned {
         None
     }
 
-    /// Notes that a write ended behind `end - 1`, at the spindle's `angle`, `time` nanoseconds and `turns` revolutions
+    /// Notes that a write ended after `end - 1`, at the spindle's `angle`, `time` nanoseconds and `turns` revolutions
     /// after the previous one. `None` if the previous one was elsewhere on the drive.
     pub fn learn(&mut self, end: u64, angle: f64, time: f64, turns: f64) -> Option<Reading> {
         let (before, from) = self.at;

@@ -13,8 +13,8 @@ const PIECES: usize = 64;
 
 /// Where the head is, as far as requests show.
 #[derive(Clone, Copy, Debug)]
-pub struct Behind {
-    /// The sector behind the last one.
+pub struct Position {
+    /// The sector after the last one.
     pub end: u64,
     /// The track of the last one.
     pub on: Stretch,
@@ -42,7 +42,7 @@ pub struct View<'a> {
     /// The leads of the steps.
     pub leads: &'a Leads,
     /// Where the head is.
-    pub behind: &'a Behind,
+    pub position: &'a Position,
 }
 
 impl View<'_> {
@@ -86,8 +86,8 @@ impl View<'_> {
         best: &mut Option<Choice>,
     ) {
         let period = self.spindle.period();
-        let step = step((self.behind.end, &self.behind.on), (piece.start, on));
-        let (mut lead, hope) = self.leads.lead(step, self.behind.read, period);
+        let step = step((self.position.end, &self.position.on), (piece.start, on));
+        let (mut lead, hope) = self.leads.lead(step, self.position.read, period);
         let doubt = self.spindle.doubt(now);
         if doubt < period / 16.0 {
             lead += 3.0 * doubt;

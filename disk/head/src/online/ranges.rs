@@ -9,7 +9,7 @@ const ENOUGH: u64 = 3;
 /// Sectors without numbers between two that have some.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Gap {
-    /// The sector behind it: the least and greatest possible one.
+    /// The sector after it: the least and greatest possible one.
     pub end: (u64, u64),
     /// Sectors without numbers.
     pub missing: u32,
@@ -24,7 +24,7 @@ pub struct Ranges {
     count: usize,
     /// Sectors from one gap to the next, if all agree.
     distance: Option<u64>,
-    /// The sector behind one of the gaps, on which all agree.
+    /// The sector after one of the gaps, on which all agree.
     end: (u64, u64),
 }
 
@@ -44,7 +44,7 @@ impl Ranges {
         self.gaps[..self.count].last().copied()
     }
 
-    /// The gap that may end behind `from` and at or before `to`, when tracks have `length` sectors; and whether it
+    /// The gap that may end after `from` and at or before `to`, when tracks have `length` sectors; and whether it
     /// must.
     pub fn between(&self, from: u64, to: u64, length: u64) -> Option<(Gap, bool)> {
         let gap = self.next(from)?;
@@ -53,7 +53,7 @@ impl Ranges {
         (gap.end.0 <= to + slack).then_some((gap, must))
     }
 
-    /// The first gap that is expected to end behind `sector`.
+    /// The first gap that is expected to end after `sector`.
     pub fn next(&self, sector: u64) -> Option<Gap> {
         let distance = self.distance?;
         let last = self.last()?;

@@ -45,7 +45,7 @@ impl Shorts {
         }
     }
 
-    /// Notes that a write ended `sectors` behind the previous one, `tracks` ends of tracks and `changes` ends of
+    /// Notes that a write ended `sectors` after the previous one, `tracks` ends of tracks and `changes` ends of
     /// cylinders on.
     pub fn learn(&mut self, sectors: u32, tracks: u32, changes: u32, length: u32) {
         let length = length.cast_signed();

@@ -216,7 +216,7 @@ impl Starts {
         }
     }
 
-    /// Adds `child`, which is some tracks behind `guess`, with sectors without numbers in between.
+    /// Adds `child`, which is some tracks after `guess`, with sectors without numbers in between.
     fn slip(
         &mut self,
         guess: &Guess,
@@ -259,7 +259,7 @@ impl Starts {
         };
         let narrower = (guess.start.1 - guess.start.0 + 1) as f32 / (start.1 - start.0 + 1) as f32;
         child.cost += cost + narrower.ln();
-        // The gap ends one of the tracks that were left. Behind it the last track begins, or some before it.
+        // The gap ends one of the tracks that were left. After it the last track begins, or some before it.
         let ends = (start.0.saturating_sub((tracks - 1) * rule.length), start.1);
         child.start = start;
         child.fit.off = 0.0;

@@ -93,7 +93,7 @@ impl Profile {
             }
         }
         if !fields.0.is_empty() {
-            return fail("there is more behind its end");
+            return fail("there is more after its end");
         }
         Ok(profile)
     }

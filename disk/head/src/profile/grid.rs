@@ -10,7 +10,7 @@ pub struct Steps {
     pub first: u64,
     /// From each to the next.
     pub step: u64,
-    /// How many.
+    /// Number of values.
     pub count: u32,
 }
 

@@ -53,11 +53,11 @@ fn fitting(run: &TrackRun, tracks: &[Track]) -> u32 {
         ..*run
     };
     let holds = |(within, track): &(usize, &Track)| {
-        let told = run.track(*within as u64, 0);
+        let expected = run.track(*within as u64, 0);
         let slack = (u32::MAX / track.turn_sectors.max(1)) / SLACK;
-        let off = told.angle.wrapping_sub(track.angle);
+        let off = expected.angle.wrapping_sub(track.angle);
         let near = off.min(off.wrapping_neg()) <= slack;
-        near && (told.first, told.sectors, told.turn_sectors)
+        near && (expected.first, expected.sectors, expected.turn_sectors)
             == (track.first, track.sectors, track.turn_sectors)
     };
     let count = tracks

@@ -39,7 +39,7 @@ prop_compose! {
     }
 }
 
-/// Runs one behind the other, with gaps.
+/// Runs one after the other, with gaps.
 fn any_map() -> impl Strategy<Value = TrackMap> {
     prop::collection::vec(any_run(), 1..6).prop_map(|mut runs| {
         let mut end = 0;
@@ -87,9 +87,9 @@ fn cylinders_are_distinguished() {
 proptest! {
     #[test]
     fn tracks_match_a_count_by_hand(map in any_map()) {
-        let told: Vec<_> = tracks(&map).iter().map(|track| (track.first, track.sectors, track.angle)).collect();
+        let found: Vec<_> = tracks(&map).iter().map(|track| (track.first, track.sectors, track.angle)).collect();
         let expected: Vec<_> = map.runs().iter().flat_map(by_hand).collect();
-        prop_assert_eq!(told, expected);
+        prop_assert_eq!(found, expected);
     }
 
     #[test]
@@ -125,11 +125,11 @@ proptest! {
         let all = tracks(&map);
         let made = TrackMap::from_tracks(all.iter().copied()).unwrap();
         prop_assert_eq!(made.tracks(), map.tracks());
-        for (told, track) in tracks(&made).iter().zip(&all) {
-            let off = told.angle.wrapping_sub(track.angle) as i32;
+        for (found, track) in tracks(&made).iter().zip(&all) {
+            let off = found.angle.wrapping_sub(track.angle) as i32;
             prop_assert!(off.unsigned_abs() <= u32::MAX / track.turn_sectors / 16);
             let angle = track.angle;
-            prop_assert_eq!(Track { angle, ..*told }, *track);
+            prop_assert_eq!(Track { angle, ..*found }, *track);
         }
     }
 

@@ -153,7 +153,7 @@ impl Trail {
         }
     }
 
-    /// Runs `note` on the bound, if there is one, and tells those that wait for a missed bound.
+    /// Runs `note` on the bound, if there is one, and notifies those that wait for a missed bound.
     pub(super) fn note_bound(&self, note: impl FnOnce(&mut Bound, Nanos)) {
         let now = self.0.rt.now();
         let mut state = self.0.state.borrow_mut();

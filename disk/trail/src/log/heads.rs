@@ -4,7 +4,7 @@
 //! sectors of the current track, or of the next one once the used share of the current track has passed the threshold.
 //! While nothing is written, a read moves the head to the next track beforehand.
 //!
-//! A track is left before it is full only if the tracks behind it have room for all the space that is promised to
+//! A track is left before it is full only if the tracks after it have space for all the space that is promised to
 //! commits ([`State::space`]). This rule comes before speed.
 
 use super::Trail;
@@ -62,7 +62,7 @@ impl State {
         if stays {
             free.extend(self.ring.free(false).map(|range| (current, range)));
         }
-        // A log without physical tracks is one row of sectors: the head may continue behind the track.
+        // A log without physical tracks is one row of sectors: the head may continue after the track.
         let same_row =
             !geometry.is_physical() && geometry.member_of(next) == geometry.member_of(current);
         if !stays || same_row {
@@ -100,7 +100,7 @@ impl State {
         let chosen = place.and_then(|place| {
             let holds = |span: &Span| (span.start..span.end).contains(&place.sector);
             let at = spans.iter().position(holds)?;
-            // The predictor counts in smaller sectors: take the next whole log sector, if there is room behind it.
+            // The predictor counts in smaller sectors: take the next whole log sector, if there is space after it.
             let offset = (place.sector - spans[at].start).div_ceil(ratio);
             let (track, range) = &free[at];
             let start = (range.start + offset).min(range.end.saturating_sub(min));
@@ -128,11 +128,11 @@ impl State {
     /// True when the next track may be taken before this one is full.
     pub(super) fn may_leave(&self) -> bool {
         let geometry = &self.geometry;
-        let behind = self.ring.openable().saturating_sub(1);
+        let later = self.ring.openable().saturating_sub(1);
         self.ring.is_next_free(false)
             && self.ring.may_open(self.ring.log_start())
             && self.undurable_tracks() <= unflushed_tracks_max(geometry.tracks)
-            && behind * geometry.track_sectors_usable() >= self.promised()
+            && later * geometry.track_sectors_usable() >= self.promised()
     }
 
     /// The log sector of the next track to read now, so that the head is there when the next write comes. A

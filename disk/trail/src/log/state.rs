@@ -1,11 +1,11 @@
 //! State of the log: which commits are queued, written, durable and needed, and how much log space is free.
 //!
-//! [`Durability`] tells which commits are durable: every rule that depends on durability asks it (Durable WAL 5.1 and
+//! [`Durability`] knows which commits are durable: every rule that depends on durability asks it (Durable WAL 5.1 and
 //! 5.2). Its invariant: `appended >= flushed >= durable`, and each only grows. `flushed` is the end of the longest
 //! gap-free run of completed writes. `durable` is what is known to be on the medium. At a start nothing is known to be
 //! durable before the first explicit flush (5.3), so recovery flushes the log before it reads it.
 //!
-//! [`RetainedCommits`] tells which commits the log must still keep. Each pinned block (or pending trim) holds the
+//! [`RetainedCommits`] knows which commits the log must still keep. Each pinned block (or pending trim) holds the
 //! oldest commit that wrote it since it was last durable at home. A newer version takes over the hold, so that the
 //! tracks of all versions are freed together (Trail 4.1). The log starts with the oldest commit that is held.
 

@@ -79,7 +79,7 @@ pub(crate) struct Waiters {
 #[derive(Clone, Copy, Default)]
 pub(crate) struct CommitDelay {
     /// Until when commits for which no caller waits stay in memory; `None` when none are held back.
-    pub lingers_until: Option<Nanos>,
+    pub delayed_until: Option<Nanos>,
     pub group: GroupCommit,
 }
 
@@ -120,14 +120,14 @@ impl CommitDelay {
         now: Nanos,
     ) -> Option<Nanos> {
         let urgent = !state.space_queue.is_empty() || state.queue.bytes() >= options.pipeline_bytes;
-        self.lingers_until = match self.lingers_until {
+        self.delayed_until = match self.delayed_until {
             _ if options.linger == Nanos(0) || urgent || waiters.count > 0 => None,
             None => Some(now + options.linger.0),
             Some(until) if now < until => Some(until),
             Some(_) => None,
         };
-        if self.lingers_until.is_some() {
-            return self.lingers_until;
+        if self.delayed_until.is_some() {
+            return self.delayed_until;
         }
         let durability = &state.durability;
         // While a flush of written records is due, its callers do not also wait for queued commits. Where a head is
@@ -146,7 +146,7 @@ impl CommitDelay {
 }
 
 impl State {
-    /// True when no further device write may start beside those under way. With heads, a busy drive says so itself.
+    /// True when no further device write may start in addition to those under way. With heads, a busy drive says so itself.
     fn is_pipeline_full(&self, options: &TrailOptions) -> bool {
         let under_way = self.durability.writes_in_flight();
         self.heads.is_empty()
@@ -195,7 +195,7 @@ impl State {
         (free && !self.is_busy(track)).then_some(target)
     }
 
-    /// True when the drive of a track carries out a request; only drives with heads tell.
+    /// True when the drive of a track carries out a request; only drives with heads know.
     pub(super) fn is_busy(&self, track: u64) -> bool {
         let drive = self.heads.get(self.geometry.member_of(track));
         drive.is_some_and(|drive| drive.busy)
@@ -402,7 +402,7 @@ impl Trail {
     }
 
     /// Repeats a write for which the file system had no space, until it has. That happens on a file system that writes each
-    /// overwrite to a new place. The records behind it wait, too: nothing becomes durable before all that comes before it.
+    /// overwrite to a new place. The records after it wait, too: nothing becomes durable before all that comes before it.
     ///
     /// The repeated write has no FUA. The flush in the refused one may have failed, so the flusher has to flush again.
     async fn write_again(&self, member: usize, offset: u64, data: Data) -> Result<(), IoError> {
@@ -578,8 +578,8 @@ impl State {
             durable_seq: self.durability.durable().seq,
         };
         if marker {
-            // Not `appended + 1`: the records of queued commits come behind this one, and recovery must not begin
-            // behind those commits.
+            // Not `appended + 1`: the records of queued commits come after this one, and recovery must not begin
+            // after those commits.
             let lsn = self.last_whole + 1;
             let record = pack_marker(geometry, &frame, sector, lsn, out);
             return (vec![record], 1, None);

@@ -6,7 +6,7 @@ use tonearm_base::{BufPool, Lsn, Nanos};
 use tonearm_format::LogState;
 use tonearm_rt::{IoError, JoinHandle, Op, Rt};
 
-/// What fails.
+/// The operation that fails.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Fails {
     Write,
@@ -20,7 +20,7 @@ enum Waits {
     Durable,
     Flushed,
     Space,
-    /// Behind another one that waits for space.
+    /// After another one that waits for space.
     SpaceInTurn,
     Synced,
     Finished,
@@ -75,7 +75,7 @@ fn ends(fails: Fails, waits: Waits) {
         let pool = BufPool::new(1 << 20);
         let trail = start(&own, &pool, &geometry, 1, LogState::default());
         let mut lsn = Lsn(0);
-        // None is released, and a large commit has no room beside them.
+        // None is released, and a large commit has no space next to them.
         for version in 0..20 {
             lsn = append(&trail, vec![write(&pool, 1, 1, version)]).await;
             trail.hold(lsn);

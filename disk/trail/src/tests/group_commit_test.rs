@@ -59,7 +59,7 @@ fn a_client_alone_or_among_clients_that_pause_for_long_hardly_waits() {
     let (_, among) = run(&[(1000, 10), (40, 3_000), (30, 5_000), (4, 40_000)]);
     assert!(
         among.0 < alone.0 / 100 * 108,
-        "{among:?} beside others, {alone:?} alone"
+        "{among:?} among others, {alone:?} alone"
     );
 }
 

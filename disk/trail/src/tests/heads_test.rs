@@ -88,7 +88,7 @@ impl Head for Scatter {
     }
 }
 
-/// Tracks of 60 sectors and of 40, a hole of 5 sectors behind each third.
+/// Tracks of 60 sectors and of 40, a hole of 5 sectors after each third.
 fn map(tracks: u64) -> TrackMap {
     let mut first = 2048;
     let tracks = (0..tracks).map(move |index| {
@@ -312,7 +312,7 @@ fn a_log_of_three_thousand_tracks_is_searched_in_a_dozen_reads() {
 }
 
 /// Reserved space comes before speed: with nothing released, a reservation must be kept after as many small commits as
-/// are admitted beside it, one by one, wherever the head puts them.
+/// are admitted next to it, one by one, wherever the head puts them.
 #[test]
 fn reserved_space_is_kept_whatever_the_head_does() {
     let even = LogTracks::Even { offset: 1 << 20 };
@@ -370,7 +370,7 @@ fn reserved_space_is_kept_whatever_the_head_does() {
             let stats = trail.stats();
             assert!(
                 trail.durable() >= lsn,
-                "{drives} drives, {blocks} blocks behind {small} small commits: {stats:?}"
+                "{drives} drives, {blocks} blocks after {small} small commits: {stats:?}"
             );
         });
     }

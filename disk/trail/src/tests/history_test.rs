@@ -110,7 +110,7 @@ fn a_reader_begins_anywhere_in_what_the_log_still_has() {
                 }
                 Err(error) => {
                     assert_eq!(error, HistoryError::Lost(Lsn(from)));
-                    assert_eq!(readable, 0, "what is behind a readable commit is readable");
+                    assert_eq!(readable, 0, "what follows a readable commit is readable");
                 }
             }
         }
@@ -209,7 +209,7 @@ fn history_goes_on_over_openings() {
     }
 }
 
-/// A reader may stop on its way through the commits of an earlier opening. Those of this opening are on the track behind them, which
+/// A reader may stop on its way through the commits of an earlier opening. Those of this opening are on the track after them, which
 /// was empty when the reader last looked at it.
 #[test]
 fn a_reader_of_an_earlier_opening_finds_what_was_written_meanwhile() {

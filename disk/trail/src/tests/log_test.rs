@@ -119,7 +119,7 @@ fn appended_commits_are_recovered_in_order() {
         for version in 0..10 {
             append(&trail, vec![write(&pool, version, 1, version)]).await;
         }
-        // Over several tracks, with a range beside the data.
+        // Over several tracks, with a range besides the data.
         let last = append(
             &trail,
             vec![
@@ -234,9 +234,9 @@ fn log_space_is_granted_in_turn_and_a_dropped_wait_blocks_no_other() {
         let noop = &mut Context::from_waker(Waker::noop());
         let mut leaves = Box::pin(trail.admit(1, 0, false));
         assert!(leaves.as_mut().poll(noop).is_pending(), "the log is full");
-        let (behind, own) = (trail.clone(), served.clone());
-        let behind = rt2.spawn(async move {
-            drop(behind.admit(1, 0, false).await);
+        let (last, own) = (trail.clone(), served.clone());
+        let last = rt2.spawn(async move {
+            drop(last.admit(1, 0, false).await);
             own.borrow_mut().push(50);
         });
         rt2.yield_now().await;
@@ -256,7 +256,7 @@ fn log_space_is_granted_in_turn_and_a_dropped_wait_blocks_no_other() {
         for waiter in waiters {
             waiter.await;
         }
-        behind.await;
+        last.await;
         assert_eq!(*served.borrow(), Vec::from_iter(0..=50));
         assert!(!trail.is_full());
     });
@@ -309,7 +309,7 @@ fn commits_without_waiting_callers_share_a_write() {
             append(&trail, vec![write(&pool, block, 1, 1)]).await;
             rt2.sleep(Nanos::from_micros(50)).await;
         }
-        assert_eq!(trail.stats().writes, 0, "the commits linger");
+        assert_eq!(trail.stats().writes, 0, "the commits are delayed");
         rt2.sleep(Nanos::from_millis(1)).await;
         assert_eq!((trail.stats().writes, trail.stats().commits), (1, 10));
         // A caller that waits gets its commit and all earlier ones written at once.
@@ -321,7 +321,7 @@ fn commits_without_waiting_callers_share_a_write() {
         trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
         assert!(rt2.now().since(began) < Nanos::from_millis(1));
         assert_eq!((trail.stats().writes, trail.stats().commits), (2, 12));
-        // Without one that waits, all that is queued is written at once when a caller asks for it, and later commits linger.
+        // Without one that waits, all that is queued is written at once when a caller asks for it, and later commits are delayed.
         append(&trail, vec![write(&pool, 22, 1, 1)]).await;
         append(&trail, vec![write(&pool, 23, 1, 1)]).await;
         trail.write_now();
@@ -417,7 +417,7 @@ fn the_payload_may_be_a_copy_of_a_log() {
     });
 }
 
-/// A marker names the place where recovery begins. Queued commits come behind it, and must be replayed.
+/// A marker names the place where recovery begins. Queued commits come after it, and must be replayed.
 #[test]
 fn a_marker_that_is_written_before_queued_commits_is_numbered_before_them() {
     let geometry = geometry(8, 16);
@@ -618,7 +618,7 @@ fn a_log_that_ends_makes_durable_what_is_written_and_writes_no_marker() {
     });
 }
 
-/// A wait for the device's write ends without a flush, also for commits that linger, and with an error when the log has failed.
+/// A wait for the device's write ends without a flush, also for commits that are delayed, and with an error when the log has failed.
 #[test]
 fn a_commit_is_written_before_it_is_durable() {
     let geometry = geometry(8, 16);

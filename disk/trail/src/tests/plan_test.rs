@@ -212,7 +212,7 @@ fn a_tail_as_long_as_recovery_looks_is_flushed_before_it_grows() {
             state.ring.open(16);
         }
     }
-    // A quarter of 8 tracks is behind the last durable record.
+    // A quarter of 8 tracks is after the last durable record.
     assert_eq!(next(&state, &options, Waiters::default()), Step::Flush);
     state.durability.finish_flush(state.durability.flushed());
     written(next(&state, &options, Waiters::default()));

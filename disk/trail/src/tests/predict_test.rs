@@ -11,7 +11,7 @@ use tonearm_rt::Rt;
 #[derive(Clone, Copy)]
 struct Habit {
     commits: u64,
-    /// Microseconds behind each commit.
+    /// Microseconds after each commit.
     pause_us: u64,
     /// Waits for the last commit.
     waits: bool,

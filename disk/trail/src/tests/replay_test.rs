@@ -17,7 +17,7 @@ struct Log {
     image: DiskImage,
 }
 
-/// Record `seq` of `epoch` behind the one at `prev` (sector, epoch), with one commit of `ranges` trims.
+/// Record `seq` of `epoch` after the one at `prev` (sector, epoch), with one commit of `ranges` trims.
 fn record(epoch: u64, seq: u64, prev: (u64, u64), ranges: u64) -> RecordHeader {
     let entry = |block| Entry {
         block,
@@ -154,11 +154,11 @@ fn a_damaged_record_that_a_later_one_calls_durable_is_damage() {
                 if damage == Damage::Payload {
                     log.put_block(1, &record(1, 2, (0, 1), 0), true);
                 }
-                let behind = RecordHeader {
+                let later = RecordHeader {
                     durable_seq: RecordSeq(durable),
                     ..record(1, 3, (1, 1), 1)
                 };
-                log.put(4 + track * TRACK, &behind);
+                log.put(4 + track * TRACK, &later);
                 let result = log.replayed(1, start);
                 let case = (damage, track, durable);
                 match is_damage {
@@ -185,7 +185,7 @@ fn a_record_that_follows_another_place_or_epoch_does_not_count() {
         log.put(0, &record(1, 1, (0, 0), 1));
         log.put(1, &record(1, 2, prev, 1));
         let (commits, _) = log.replayed(1, start).unwrap();
-        assert_eq!(commits.len(), if counts { 2 } else { 1 }, "behind {prev:?}");
+        assert_eq!(commits.len(), if counts { 2 } else { 1 }, "after {prev:?}");
     }
 }
 
@@ -193,7 +193,7 @@ fn a_record_that_follows_another_place_or_epoch_does_not_count() {
 fn records_that_an_earlier_recovery_cut_off_do_not_return() {
     let mut log = Log::new();
     log.put(0, &record(1, 1, (0, 0), 1));
-    // Epoch 2 began behind record 1, and has written nothing yet.
+    // Epoch 2 began after record 1, and has written nothing yet.
     log.put(1, &record(1, 2, (0, 1), 1));
     assert_eq!(log.replayed(2, up_to(1, 0, 1)).unwrap().0, [(1, 1)]);
     // Its record has the number of the record that was cut off. It counts, in its own epoch and in later ones.

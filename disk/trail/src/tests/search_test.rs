@@ -13,7 +13,7 @@ fn run(search: &mut Search, keys: &[Option<u64>]) -> (Option<u64>, u64) {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(3000))]
-    /// A log of any age with a ragged tail of any pattern: the track found is the last durable one or a
+    /// A log of any age with a torn tail of any pattern: the track found is the last durable one or a
     /// later one that holds what was written after it.
     #[test]
     fn the_youngest_is_found_whatever_the_tail_looks_like(

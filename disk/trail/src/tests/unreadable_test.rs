@@ -205,7 +205,7 @@ fn an_unreadable_track_that_is_free_again_hides_no_commit() {
         let first = whole[0];
         assert_eq!(whole, Vec::from_iter(first..=commits));
         assert!(first > commits - 40, "{first} of {commits}");
-        // 7 records on each track, from track 0 on. The track behind the tail may hold what comes next.
+        // 7 records on each track, from track 0 on. The track after the tail may hold what comes next.
         let track = |lsn: u64| (lsn - 1) / 7;
         for bad in track(commits) + 2..track(first) + 16 {
             let whole = (whole.clone(), Case::End, None);
@@ -326,11 +326,11 @@ fn the_number_of_a_record_without_entries_is_ignored() {
 fn a_record_without_entries_belongs_to_no_commit_whatever_its_number() {
     let geometry = geometry(16, 16);
     let image = logged(&geometry, 3);
-    for told in [1, 2, 7, 1 << 40] {
+    for number in [1, 2, 7, 1 << 40] {
         let image = crafted(&image, &geometry, |header| match header.seq {
             RecordSeq(2) => {
                 header.entries.clear();
-                (header.payload_sectors, header.first_lsn) = (0, Lsn(told));
+                (header.payload_sectors, header.first_lsn) = (0, Lsn(number));
             }
             RecordSeq(3) => header.first_lsn = Lsn(2),
             _ => {}
@@ -340,7 +340,7 @@ fn a_record_without_entries_belongs_to_no_commit_whatever_its_number() {
     }
 }
 
-/// `image` without record `lost` and with the records behind it naming it as the log start, as they do when everything before it was
+/// `image` without record `lost` and with the records after it naming it as the log start, as they do when everything before it was
 /// released and it was lost with the tail.
 fn without_log_start(image: &DiskImage, geometry: &LogGeometry, lost: u64) -> DiskImage {
     let mut sector = None;
@@ -349,7 +349,7 @@ fn without_log_start(image: &DiskImage, geometry: &LogGeometry, lost: u64) -> Di
             sector = Some(header.prev_sector);
         }
     });
-    let sector = sector.expect("a record is behind it");
+    let sector = sector.expect("a record follows it");
     let mut image = crafted(image, geometry, |header| {
         if header.seq > RecordSeq(lost) {
             (header.log_start_sector, header.log_start_seq) = (sector, RecordSeq(lost));
@@ -360,9 +360,9 @@ fn without_log_start(image: &DiskImage, geometry: &LogGeometry, lost: u64) -> Di
     image
 }
 
-/// The state behind a replay where the reads of track `bad` fail of which `fails` tells so by their number, and the number of
+/// The state after a replay where those reads of track `bad` fail for whose number `fails` returns true, and the number of
 /// these reads.
-fn state_behind(
+fn state_after(
     image: &DiskImage,
     geometry: &LogGeometry,
     bad: u64,
@@ -398,8 +398,8 @@ fn state_behind(
     })
 }
 
-/// Where the record at the log start was lost with the tail, the record before it alone tells the numbers that are used up. New records
-/// and commits with the numbers of those at home would be taken for them. So the log ends behind that record, or is refused when its
+/// Where the record at the log start was lost with the tail, the record before it alone has the numbers that are used up. New records
+/// and commits with the numbers of those at home would be taken for them. So the log ends after that record, or is refused when its
 /// track cannot be read: at once, or only by the last one who looks at it.
 #[test]
 fn numbers_go_on_behind_a_lost_log_start_or_the_log_is_refused_where_they_cannot_be_read() {
@@ -410,21 +410,21 @@ fn numbers_go_on_behind_a_lost_log_start_or_the_log_is_refused_where_they_cannot
         let image = without_log_start(&logged_and_kept(&geometry, commits, 20), &geometry, lost);
         let ended = |state: &LogState| (state.log_end_seq, state.log_end_lsn);
         let expected = (lost - 1, lost - 1);
-        let (state, reads) = state_behind(&image, &geometry, track, never, false);
+        let (state, reads) = state_after(&image, &geometry, track, never, false);
         assert_eq!(ended(&state.unwrap()), expected, "{commits} commits");
         for from in 0..reads {
             let failing = move |read| read >= from;
-            let (state, _) = state_behind(&image, &geometry, track, failing, false);
+            let (state, _) = state_after(&image, &geometry, track, failing, false);
             let refused = matches!(state, Err(TrailError::Damaged { .. }));
             assert!(refused, "{commits} commits, from read {from} on: {state:?}");
-            let (state, _) = state_behind(&image, &geometry, track, failing, true);
+            let (state, _) = state_after(&image, &geometry, track, failing, true);
             assert!(state.is_ok(), "a repair goes on: {state:?}");
         }
         let (mut right, mut refused) = (0, 0);
         for bad in 0..16 {
             for read in 0..4 {
                 let once = move |number| number == read;
-                match state_behind(&image, &geometry, bad, once, false).0 {
+                match state_after(&image, &geometry, bad, once, false).0 {
                     Ok(state) => {
                         assert_eq!(ended(&state), expected, "read {read} of track {bad}");
                         right += 1;

@@ -1,4 +1,4 @@
-/* A store that the program archives in a folder beside it. */
+/* A store that the program archives in a folder next to it. */
 #include "check.h"
 #include <unistd.h>
 

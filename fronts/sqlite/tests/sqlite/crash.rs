@@ -1,4 +1,4 @@
-//! Power cuts, one after every single effect. In every journal mode, a transaction is there as a whole or not at all,
+//! Power cuts, one after every single effect. In every journal mode, a transaction is atomic,
 //! in order, and transactions that were reported as durable are there.
 
 use crate::common::{Mounted, get};

@@ -1,4 +1,4 @@
-//! The pragmas that tell how far commits have come, and wait for them.
+//! The pragmas that return how far commits have come, and wait for them.
 
 use crate::common::{Mounted, get};
 use crate::memory::Call;
@@ -116,7 +116,7 @@ fn commits_in_attached_databases_count() {
     assert_eq!(number(&db, "PRAGMA tonearm_lsn"), all as u64);
 }
 
-/// Frames of a write-ahead log are not told apart: the wait is for all that the store has.
+/// Frames of a write-ahead log are not distinguished: the wait is for all that the store has.
 #[test]
 fn with_a_write_ahead_log_a_wait_covers_every_commit() {
     let store = Mounted::empty();

@@ -1,4 +1,4 @@
-//! The same work in every journal mode, with every level of safety and every page size, beside SQLite on its own files.
+//! The same work in every journal mode, with every level of safety and every page size, compared with SQLite on its own files.
 
 use crate::common::{Mounted, assert_sound, dump, get};
 use rusqlite::Connection;

@@ -172,8 +172,8 @@ impl Device for Fence {
             let ended = io.await;
             rt.sleep(Nanos(late)).await;
             if tick > 0 {
-                let told = rt.now().0.next_multiple_of(tick);
-                rt.sleep_until(Nanos(told)).await;
+                let reported = rt.now().0.next_multiple_of(tick);
+                rt.sleep_until(Nanos(reported)).await;
             }
             ended
         })

@@ -12,7 +12,7 @@ Examples:
   tonearm-lab calibrate --drive atlas10k --out mine.toml
         a simulated drive, in virtual time: to see how it works
   tonearm-lab calibrate /dev/sdx --out sdx.toml
-        by reads alone: changes nothing, takes longer, and leaves out what only writes tell
+        by reads alone: changes nothing, takes longer, and leaves out what only writes show
   tonearm-lab calibrate /dev/sdx --allow-destroy --out sdx.toml --profile sdx.profile
         by writes: ALL THAT IS ON THE DEVICE IS LOST
   tonearm-lab calibrate /dev/sdx --allow-destroy --region 0B..4GiB --out sdx.toml

@@ -28,7 +28,7 @@ pub struct Drive {
 pub enum DriveAction {
     /// List the drives that come with Tonearm
     List(List),
-    /// Tell all that is known of a drive: geometry, zones, seeks, overheads, caches, sources
+    /// Show all that is known of a drive: geometry, zones, seeks, overheads, caches, sources
     Show(Show),
     /// Measure how fast the simulation itself runs
     Bench(BenchDrive),
@@ -36,7 +36,7 @@ pub enum DriveAction {
     Replay(Replay),
     /// Compare a drive with what was measured on the real one
     Validate(Validate),
-    /// Find what passes between two requests, for a drive's file that does not tell it
+    /// Find what passes between two requests, for a drive's file that does not say it
     Deltas(Deltas),
 }
 
@@ -57,7 +57,7 @@ pub struct List {
 Examples:
   tonearm-lab drive show cheetah9LP
   tonearm-lab drive show ./mine.toml --plot mine.svg
-        also checks the file: what is wrong is told with its key and the reason
+        also checks the file: what is wrong is reported with its key and the reason
   tonearm-lab drive show cheetah9LP --json > cheetah9LP.json
         the drive's file as it is, in JSON")]
 pub struct Show {
@@ -186,7 +186,7 @@ blocks, measured_ms and think_ms_before_next; another --format will do if it has
 
 The demerit figure (Ruemmler and Wilkes) is the root mean square of the horizontal distance between
 the two distributions of response times; a good one is a few percent of the mean. It compares the
-distributions only: per-request RMS tells how far single requests are off.")]
+distributions only: per-request RMS shows how far single requests are off.")]
 pub struct Validate {
     /// The drive.
     #[command(flatten)]

@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(after_help = "\
 Each experiment is a seeded program on simulated drives, in virtual time: the same seed gives the
-same figures, whatever the machine. What was found stands beside what the papers print, with a
+same figures, whatever the machine. What was found stands next to what the papers print, with a
 verdict where something is demanded.
 
 Examples:
@@ -74,7 +74,7 @@ pub struct LabRun {
     /// Name of a drive, or a .toml file [default: the experiment's own]
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub drive: Option<String>,
-    /// How.
+    /// Options of the run.
     #[command(flatten)]
     pub how: LabHow,
 }
@@ -87,7 +87,7 @@ Example:
         exit code 1 when a bound is missed that is no known miss,
         or when a known miss is worse than its limit")]
 pub struct LabAll {
-    /// How.
+    /// Options of the run.
     #[command(flatten)]
     pub how: LabHow,
 }

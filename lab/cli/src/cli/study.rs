@@ -83,7 +83,7 @@ pub struct Study {
 /// How data is spread over drives.
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Redundancy {
-    /// One drive behind the other
+    /// One drive after the other
     None,
     /// Stripes
     Raid0,

@@ -9,7 +9,7 @@ use tonearm_workload::Skew;
 /// `tonearm-lab workload`.
 #[derive(Args, Debug)]
 #[command(after_help = "\
-A load is a stream of page accesses: a page number, and read or write. Each command makes one, tells
+A load is a stream of page accesses: a page number, and read or write. Each command makes one, reports
 what it is like, and writes it as a trace if --out is given. The same options and seed give the same
 accesses on every machine.
 
@@ -49,7 +49,7 @@ pub enum WorkloadAction {
 /// What is done with a load.
 #[derive(Args, Debug)]
 pub struct Make {
-    /// Tell also what an LRU write-back buffer pool of this size leaves; --out then writes that
+    /// Also report what an LRU write-back buffer pool of this size leaves; --out then writes that
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub pool: Option<u64>,
     /// Write the accesses there, as a trace of the format csv; - for standard output
@@ -91,10 +91,10 @@ pub struct TpccLoad {
     /// Bytes of a page's own data
     #[arg(long, value_name = "BYTES", default_value_t = 68)]
     pub page_header: u32,
-    /// Bytes of a row beside its columns
+    /// Bytes of a row besides its columns
     #[arg(long, value_name = "BYTES", default_value_t = 10)]
     pub row_overhead: u32,
-    /// Bytes of an index entry beside its key
+    /// Bytes of an index entry besides its key
     #[arg(long, value_name = "BYTES", default_value_t = 9)]
     pub entry_overhead: u32,
     /// How full the loading fills pages of tables, percent
@@ -106,7 +106,7 @@ pub struct TpccLoad {
     /// Pages by which a table or index grows
     #[arg(long, value_name = "PAGES", default_value_t = 32)]
     pub extent: u32,
-    /// Bytes of a log record beside the changed columns, the row or the key
+    /// Bytes of a log record besides the changed columns, the row or the key
     #[arg(long, value_name = "BYTES", default_value_t = 40)]
     pub log_header: u32,
     /// What is done with it.

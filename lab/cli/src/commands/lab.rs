@@ -114,10 +114,10 @@ fn run_these(
     if let Some(folder) = &how.report {
         write(folder, &reports, &took)?;
         if let Some(page) = &how.markdown {
-            let beside = page
+            let relative = page
                 .parent()
                 .and_then(|above| folder.strip_prefix(above).ok());
-            let figures = beside.unwrap_or(folder).display().to_string();
+            let figures = relative.unwrap_or(folder).display().to_string();
             std::fs::write(
                 page,
                 tonearm_experiments::markdown::page(&reports, &figures),

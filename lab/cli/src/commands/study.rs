@@ -1,4 +1,4 @@
-//! `tonearm-lab study`: tells which layout suits a trace.
+//! `tonearm-lab study`: recommends a layout for a trace.
 
 use super::drive::cpu_seconds;
 use crate::cli::{Redundancy, Study as Arguments};
@@ -157,7 +157,7 @@ fn listed(texts: &[String]) -> std::io::Result<()> {
         .try_for_each(|text| report::line(wrapped("  - ", text)))
 }
 
-/// `text` behind `head`, in lines that an ordinary terminal shows whole.
+/// `text` after `head`, in lines that an ordinary terminal shows whole.
 fn wrapped(head: &str, text: &str) -> String {
     let mut lines = String::from(head);
     let mut length = head.len();

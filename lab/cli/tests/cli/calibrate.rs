@@ -34,7 +34,7 @@ fn a_simulated_drive_gets_a_drive_file_that_all_commands_take() {
         "--requests",
         "1000",
     ]);
-    assert_eq!(bench.files(), ["mine.toml"], "no state is left behind");
+    assert_eq!(bench.files(), ["mine.toml"], "no state file is left");
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn with_permission_only_the_region_is_written() {
     assert_eq!(json["written"], true);
     let left = std::fs::read(bench.path("precious.img")).expect("the file");
     assert!(left[..16 << 20] == content[..16 << 20], "nothing before it");
-    assert!(left[56 << 20..] == content[56 << 20..], "nothing behind it");
+    assert!(left[56 << 20..] == content[56 << 20..], "nothing beyond it");
     assert!(left != content, "something within it");
 }
 
@@ -95,11 +95,11 @@ fn a_store_is_destroyed_only_by_its_name() {
     };
     tonearm_store::create(&bench.path("a.tonearm"), &options).expect("a store");
     let content = std::fs::read(bench.path("a.tonearm")).expect("the store");
-    let told = bench.fails(&["calibrate", "a.tonearm", "--allow-destroy"]);
-    contains(&told, "holds member 0 of the Tonearm store");
-    let (_, named) = told.split_once("say ").expect("what to say");
-    let told = bench.fails(&["calibrate", "a.tonearm", "--allow-destroy=another"]);
-    contains(&told, "holds member 0");
+    let error = bench.fails(&["calibrate", "a.tonearm", "--allow-destroy"]);
+    contains(&error, "holds member 0 of the Tonearm store");
+    let (_, named) = error.split_once("say ").expect("what to say");
+    let error = bench.fails(&["calibrate", "a.tonearm", "--allow-destroy=another"]);
+    contains(&error, "holds member 0");
     let left = std::fs::read(bench.path("a.tonearm")).expect("the store");
     assert!(left == content, "nothing was written");
     bench.ok(&["calibrate", "a.tonearm", named.trim()]);
@@ -109,8 +109,8 @@ fn a_store_is_destroyed_only_by_its_name() {
 fn invalid_arguments_are_refused_with_advice() {
     let bench = bench();
     let fails = |arguments: &[&str], expected: &str| {
-        let told = bench.fails(&[&["calibrate"], arguments].concat());
-        contains(&told, expected);
+        let error = bench.fails(&[&["calibrate"], arguments].concat());
+        contains(&error, expected);
     };
     fails(&["nowhere"], "nowhere");
     fails(&["--drive", "nodrive"], "there is no drive 'nodrive'");
@@ -154,11 +154,11 @@ fn an_interrupted_calibration_says_how_to_resume_and_resumes() {
     std::thread::sleep(Duration::from_millis(300));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it is there");
-    let mut told = String::new();
-    std::io::Read::read_to_string(child.stderr.as_mut().expect("piped"), &mut told).expect("text");
-    assert_eq!(child.wait().expect("it ends").code(), Some(1), "{told}");
-    contains(&told, "precious.img.calibration. Go on with: ");
-    contains(&told, "--resume");
+    let mut error = String::new();
+    std::io::Read::read_to_string(child.stderr.as_mut().expect("piped"), &mut error).expect("text");
+    assert_eq!(child.wait().expect("it ends").code(), Some(1), "{error}");
+    contains(&error, "precious.img.calibration. Go on with: ");
+    contains(&error, "--resume");
     let command = [
         "calibrate",
         "precious.img",

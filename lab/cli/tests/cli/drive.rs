@@ -141,8 +141,8 @@ fn an_open_trace_is_replayed_at_its_times() {
     assert_eq!(rows[3].0, 30_500_000);
     assert_eq!((rows[3].2, rows[3].3.as_str()), (8, "R"));
     let mean = rows.iter().map(|row| row.4 as f64 / 1e6).sum::<f64>() / 20.0;
-    let told = summary["mean_response_ms"].as_f64().expect("a number");
-    assert!((mean - told).abs() < 1e-6, "{mean} {told}");
+    let reported = summary["mean_response_ms"].as_f64().expect("a number");
+    assert!((mean - reported).abs() < 1e-6, "{mean} {reported}");
     let longest = rows.iter().map(|row| row.4).max().expect("rows") as f64 / 1e6;
     let p99 = summary["p99_response_ms"].as_f64().expect("a number");
     assert!((p99 / longest - 1.0).abs() < 0.01, "{p99} {longest}");

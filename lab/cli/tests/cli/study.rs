@@ -323,7 +323,7 @@ fn a_file_that_is_no_trace_is_told() {
         &refused("\x07tae\0\0\0\0", &[]),
         "the trace t is not text; ",
     );
-    // The header is that of csv, so its reader tells what is wrong behind it.
+    // The header is that of csv, so its reader reports what is wrong after it.
     contains(
         &refused("rw,lba,sectors,arrival_ms\nW,8,8,-1\n", &[]),
         "t:2: 4th field '-1' is not a time in milliseconds; is the file of the format csv?\n",

@@ -134,7 +134,7 @@ impl GeometrySpec {
         if reserved >= numbered {
             return wrong("reserved", format!("no sector is left of {numbered}"));
         }
-        // Places behind the sectors that the drive reports serve as spares.
+        // Places beyond the sectors that the drive reports serve as spares.
         let reported = self.sectors.unwrap_or(u64::MAX);
         let lowest = (reported.saturating_sub(first_lba).saturating_add(reserved)).div_ceil(unit);
         check_defects(zone, &places, lowest)?;

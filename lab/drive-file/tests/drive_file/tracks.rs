@@ -12,18 +12,18 @@ fn a_drive_is_a_few_runs_of_tracks_and_its_map_has_every_track() {
         let map = track_map(&spec, 0..u64::MAX).unwrap();
         assert_eq!(map.tracks(), tracks.len() as u64, "{}", drive.name);
         for track in &tracks {
-            let told = map.track(track.index);
+            let found = map.track(track.index);
             let sector = u32::MAX / track.turn_sectors;
-            let off = told.angle.wrapping_sub(track.angle) as i32;
+            let off = found.angle.wrapping_sub(track.angle) as i32;
             assert!(
                 off.unsigned_abs() <= sector / 16,
-                "{}: {track:?}, {told:?}",
+                "{}: {track:?}, {found:?}",
                 drive.name
             );
             let angle = track.angle;
-            assert_eq!(Track { angle, ..told }, *track, "{}", drive.name);
+            assert_eq!(Track { angle, ..found }, *track, "{}", drive.name);
             for sector in [track.first, track.end() - 1] {
-                assert_eq!(map.find(sector), Some(told), "{}", drive.name);
+                assert_eq!(map.find(sector), Some(found), "{}", drive.name);
             }
         }
     }

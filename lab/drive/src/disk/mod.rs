@@ -23,7 +23,7 @@ use tonearm_world::{Done, DriveRequest, Kind, Timing};
 mod read;
 mod write;
 
-/// Reading on behind a request.
+/// Reading ahead after a request.
 struct Stream {
     segment: usize,
     /// The sectors under the heads, or those that come under them next.
@@ -32,7 +32,7 @@ struct Stream {
     arrives: Nanos,
     /// How many of them have been counted as passed.
     counted: u32,
-    /// Behind the last sector to be read.
+    /// After the last sector to be read.
     limit: u64,
 }
 
@@ -59,9 +59,9 @@ pub struct Disk {
     pieces: Vec<(Run, u32)>,
     /// When the last request was done.
     last_end: Nanos,
-    /// The sector behind the last one that the cache wrote to the medium.
+    /// The sector after the last one that the cache wrote to the medium.
     swept: u64,
-    /// Behind the last sector that was read.
+    /// After the last sector that was read.
     read_to: u64,
     /// The present read continues the previous one.
     sequential: bool,

@@ -64,7 +64,7 @@ impl Disk {
             if held <= lba {
                 stream.limit = stream.limit.min(lba.max(held));
             } else if start < end && end < held {
-                // Reading ahead continues behind it.
+                // Reading ahead continues after it.
                 self.buffer.drop_before(stream.segment, end);
             } else if start < end {
                 self.stop_stream(now);
@@ -93,7 +93,7 @@ impl Disk {
         Nanos(crossed + self.overheads.write_done.0)
     }
 
-    /// False for a write that waits behind a read, for which the drive makes no detour.
+    /// False for a write that waits for a read, for which the drive makes no detour.
     #[inline]
     pub(super) fn at_once(&self, now: Nanos) -> bool {
         self.previous == Previous::Write || now > self.last_end

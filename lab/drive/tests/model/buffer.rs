@@ -43,7 +43,7 @@ fn sectors_that_were_read_ahead_cost_a_hit_and_the_bus() {
 fn a_read_of_sectors_that_are_being_read_ahead_follows_the_medium() {
     let mut drive = disk(&buffered(|_, _| ()));
     near(takes(&mut drive, 0.0, read(0, 10)), 1.0);
-    // Right behind, then farther on, then from sectors in the buffer into sectors that are still to come.
+    // Right after it, then farther on, then from sectors in the buffer into sectors that are still to come.
     near(takes(&mut drive, 1.0, read(10, 10)), 1.0);
     near(takes(&mut drive, 2.0, read(40, 10)), 3.0);
     near(takes(&mut drive, 6.05, read(55, 10)), 0.45);

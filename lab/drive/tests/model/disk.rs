@@ -115,7 +115,7 @@ fn with_zero_latency_a_whole_track_takes_one_turn_from_anywhere() {
     });
     near(takes(&mut disk(&both), 2.55, read(0, 100)), 10.05);
     near(takes(&mut disk(&both), 2.55, write(0, 100)), 10.05);
-    // Heads that arrive before or behind the sectors find none of them.
+    // Heads that arrive before or after the sectors find none of them.
     near(takes(&mut disk(&both), 2.55, read(50, 20)), 4.45);
     near(takes(&mut disk(&both), 8.05, read(50, 20)), 8.95);
     near(takes(&mut disk(&both), 6.05, read(50, 20)), 10.05);

@@ -147,10 +147,10 @@ fn the_time_of_a_write_can_be_asked_for_without_writing() {
             let now = user.now();
             let disk = user.drive().disk().unwrap();
             let elsewhere = disk.write_time(now, lba / 2, 8);
-            let told = disk.write_time(now, lba, sectors);
+            let predicted = disk.write_time(now, lba, sectors);
             assert!(elsewhere.0 > 0);
             let took = user.serve(Kind::Write, lba, sectors);
-            assert_eq!(told, took, "{} at {now:?}", drive.name);
+            assert_eq!(predicted, took, "{} at {now:?}", drive.name);
         }
     }
 }

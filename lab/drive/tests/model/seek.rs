@@ -29,19 +29,19 @@ fn the_longer_of_seek_and_head_switch_counts() {
 
 #[test]
 fn a_write_settles_after_any_move_and_after_none_it_does_not() {
-    let settles = |ms| {
+    let with_settle = |ms| {
         seek(|spec| {
             spec.curve = table(&[(1, 0.5), (100, 5.0)]);
             spec.head_switch_ms = 0.8;
             spec.write_settle_ms = ms;
         })
     };
-    let slow = settles(0.3);
+    let slow = with_settle(0.3);
     assert_eq!(slow.time(0, false, true), Nanos(0));
     assert_eq!(slow.time(0, true, true), Nanos(1_100_000));
     assert_eq!(slow.time(1, false, true), Nanos(800_000));
     assert_eq!(slow.time(100, true, true), Nanos(5_300_000));
-    let fast = settles(-0.6);
+    let fast = with_settle(-0.6);
     assert_eq!(fast.time(1, false, true), Nanos(0), "no time below zero");
     assert_eq!(fast.time(100, false, true), Nanos(4_400_000));
     assert_eq!(fast.time(0, false, true), Nanos(0));

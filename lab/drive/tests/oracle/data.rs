@@ -16,7 +16,7 @@ pub fn text(name: &str) -> String {
     let path = path(name);
     let bytes = std::fs::read(&path).unwrap_or_else(|error| {
         panic!(
-            "{}: {error}; this test needs the folder shared/oracle beside the project",
+            "{}: {error}; this test needs the folder shared/oracle next to the project",
             path.display()
         )
     });

@@ -1,7 +1,7 @@
 //! Compares each request with the reference simulator, under the same parameters.
 //!
 //! The reference computes angles as integers of 24 to 32 bits and rounds down whenever a sector passes under the heads.
-//! So its platter falls behind by about 2^-24 of a revolution (0.4 to 0.7 ns) with each sector, up to half a
+//! So its platter lags by about 2^-24 of a revolution (0.4 to 0.7 ns) with each sector, up to half a
 //! millisecond in a trace. A real platter does not, and neither does ours. These tests turn ours back by as much before
 //! each request, so that all other differences become visible.
 
@@ -50,7 +50,7 @@ const EXPLAINED: [(&str, &str, f64, f64, &str); 3] = [
         80.0,
         "where a command waits at the instant of a completion while the drive reads ahead, the reference \
          loses a turn now and then (once in some hundred requests) that ours does not; at 95 % load \
-         without reordering everything behind it is late by as much, at 70 % load 96 % and more agree",
+         without reordering everything after it is late by as much, at 70 % load 96 % and more agree",
     ),
     ("cheetah9LP", "f_mix67_u95_fcfs", 2.4, 70.0, "as hp_c2247a"),
 ];
@@ -109,8 +109,8 @@ fn switched_on(drive: &str, name: &str) -> Drive {
     )
 }
 
-/// Turns the platter back by as much as the reference has fallen behind since `passed` sectors had passed.
-fn fall_behind(drive: &mut Drive, passed: &mut u64) {
+/// Turns the platter back by as much as the reference lags since `passed` sectors had passed.
+fn lag(drive: &mut Drive, passed: &mut u64) {
     let disk = drive.disk().unwrap();
     let now = disk.mechanism().passed;
     // A command also rounds down twice.
@@ -129,7 +129,7 @@ fn responses(drive: &str, name: &str, rows: &[Row]) -> Vec<f64> {
             now = row.arrival;
             model.advance(now, &mut done);
         }
-        fall_behind(&mut model, &mut passed);
+        lag(&mut model, &mut passed);
         ends[id].0 = now;
         model.submit(
             now,

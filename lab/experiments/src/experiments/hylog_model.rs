@@ -86,7 +86,7 @@ fn within(value: f64, percent: f64) -> Bound {
     Bound::Within { value, percent }
 }
 
-/// A number of the paper beside the model's, which must agree as far as it is printed.
+/// A number of the paper next to the model's, which must agree as far as it is printed.
 fn printed(what: impl Into<String>, ours: f64, paper: f64, percent: f64) -> Finding {
     Finding::shown(what, ours, "")
         .paper(number(paper))

@@ -267,7 +267,7 @@ fn least(shares: &[f64], of: impl Fn(&f64) -> f64) -> f64 {
     shares.iter().map(of).fold(f64::INFINITY, f64::min)
 }
 
-/// The rules that separate pages, beside the better of Overwrite and LFS.
+/// The rules that separate pages, next to the better of Overwrite and LFS.
 fn of_best(load: &Load, shares: &[f64]) -> Vec<Finding> {
     let against = |layout: Layout| {
         let of = |used: &f64| load.grid.of_better(load.case(layout, *used));

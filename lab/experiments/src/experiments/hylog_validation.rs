@@ -389,7 +389,7 @@ fn costs(context: &Context<'_>, drive: &DriveFile, case: (Layout, usize, f64)) -
         ..Band::new(PAGES, 1.0)
     };
     let steady = steady_by(&setup, writes(3), &band);
-    let second = Tiny::beside(&setup, &steady).write_cost(writes(4));
+    let second = Tiny::like(&setup, &steady).write_cost(writes(4));
     Costs {
         layout,
         load,
@@ -399,7 +399,7 @@ fn costs(context: &Context<'_>, drive: &DriveFile, case: (Layout, usize, f64)) -
     }
 }
 
-/// HyLog 5.1: the write cost beside that of TinySim.
+/// HyLog 5.1: the write cost next to that of TinySim.
 fn second_simulator(context: &Context<'_>, drive: &DriveFile, outcome: &mut Outcome) {
     let used: &[f64] = match context.is_full() {
         true => &USED,

@@ -45,7 +45,7 @@ const PAUSES: [(Arrivals, &str); 2] = [
 struct Measured {
     reads: Times,
     reads_s: f64,
-    /// Blocks that went home in a second.
+    /// Blocks that were written back in a second.
     written_s: f64,
 }
 

@@ -120,7 +120,7 @@ fn search(tracks: u64, start: u64, youngest: u64, mut read: impl FnMut(u64)) -> 
     while let Some(track) = search.probe() {
         read(track);
         count += 1;
-        // Records get younger along the ring up to the youngest one. Behind it are those of the previous lap.
+        // Records get younger along the ring up to the youngest one. After it are those of the previous lap.
         let age = (youngest + tracks - track) % tracks;
         search.feed(Some(RecordSeq(1 + 2 * tracks - age)));
     }

@@ -220,7 +220,7 @@ fn flushes(measured: &Measured) -> f64 {
     measured.count(|counts| counts.log.flushes.iter().sum()) as f64
 }
 
-/// How the loss of B and C depends on the number of terminals, which the paper does not tell.
+/// How the loss of B and C depends on the number of terminals, which the paper does not give.
 fn terminals(context: &Context<'_>, drive: &DriveFile, outcome: &mut Outcome) {
     let counts: &[usize] = if context.is_full() {
         &TERMINAL_COUNTS

@@ -1,4 +1,4 @@
-//! Simulations of pages that differ in a few parameters, each beside Overwrite and LFS on the same disks.
+//! Simulations of pages that differ in a few parameters, each next to Overwrite and LFS on the same disks.
 
 use super::layouts::{INTERVAL, OURS, chunk_bytes, normalised_row, normalised_table};
 use crate::experiment::Context;

@@ -1,4 +1,4 @@
-//! A simulated drive with a host beside it, and the time that both are busy.
+//! A simulated drive with its host, and the time that both are busy.
 //!
 //! The host's times are a model. A request takes the measured time of [`HOST_PER_REQUEST`] and [`HOST_PS_PER_BYTE`]. An operation of a
 //! file system takes a random time around [`HOST_PER_OPERATION`]. So two runs with different seeds differ as two runs on one
@@ -25,7 +25,7 @@ const OPERATIONS: u64 = 0x09e7;
 /// file, with the changes of threads (docs/results/mount.md, `small-files`). Times have an exponential distribution.
 const HOST_PER_OPERATION: Nanos = Nanos(24_700);
 
-/// A request is near the one before if it begins within so many bytes behind its end: a small drive reads as far ahead.
+/// A request is near the one before if it begins within so many bytes after its end: a small drive reads as far ahead.
 const NEAR_BYTES: u64 = 64 << 10;
 
 /// A drive and the executor of its world.
@@ -47,7 +47,7 @@ pub struct Host {
 }
 
 impl Host {
-    /// Takes the time of an operation, behind those that are under way.
+    /// Takes the time of an operation, after those that are under way.
     pub async fn compute(&self) {
         let _turn = self.turn.acquire(1).await;
         let mean = HOST_PER_OPERATION.0 as f64;
@@ -121,7 +121,7 @@ pub struct Spent {
     pub busy: Nanos,
     /// The requests that were sent to it.
     pub requests: u64,
-    /// Those that do not begin within [`NEAR_BYTES`] behind the one before.
+    /// Those that do not begin within [`NEAR_BYTES`] after the one before.
     pub jumps: u64,
     /// Bytes read and written.
     pub bytes: u64,
@@ -185,7 +185,7 @@ struct State {
     /// When the first request came of those under way.
     since: Cell<Nanos>,
     spent: RefCell<Spent>,
-    /// Behind the last request.
+    /// End of the last request.
     end: Cell<u64>,
 }
 

@@ -1,5 +1,5 @@
 //! A log as in the paper on the Disk Mimic (Disk Mimic 4.1): all of a region is free, and each write goes somewhere
-//! behind the previous one.
+//! after the previous one.
 
 use super::rig::Rig;
 use super::times::Times;
@@ -18,7 +18,7 @@ pub struct Writes {
     pub reads: f64,
     /// Writes that are not measured, in the beginning.
     pub warm_up: u64,
-    /// Time without requests behind them.
+    /// Time without requests after them.
     pub idle: Nanos,
     /// Writes that are measured.
     pub count: u64,

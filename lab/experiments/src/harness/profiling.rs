@@ -101,7 +101,7 @@ fn take(mut rig: Rig, grid: Grid, region: Span, seed: u64) -> Profile {
 }
 
 /// Response times of `writes` writes of `sectors` sectors on `rig`, anywhere in `region`. Each leaves out `skip`
-/// sectors behind a write that ended `think` ago.
+/// sectors after a write that ended `think` ago.
 pub fn skip_response(
     rig: &mut Rig,
     region: Span,

@@ -1,4 +1,4 @@
-//! Logs that write each record right behind the last one, without a head predictor.
+//! Logs that write each record right after the last one, without a head predictor.
 
 use super::load::{Load, Processes};
 use super::rig::Rig;
@@ -52,7 +52,7 @@ pub fn journal(drive: &DriveFile, load: &Load, ring: u64, seed: u64) -> Times {
     })
 }
 
-/// Records (header and data in one write) one behind the other, for one process at a time.
+/// Records (header and data in one write) one after the other, for one process at a time.
 pub fn sequential(drive: &DriveFile, load: &Load, ring: u64, seed: u64) -> Times {
     let mut ring = Ring::new(drive, seed, ring);
     run(load, &mut ring, false, |ring, _| {

@@ -36,7 +36,7 @@ pub struct StoreShape<'a> {
     pub drive: &'a DriveFile,
     /// How many such drives the home has.
     pub disks: usize,
-    /// How the home is spread over them; `None` for one behind the other.
+    /// How the home is spread over them; `None` for one after the other.
     pub array: Option<ArrayLevel>,
     /// A drive for the log alone.
     pub log_drive: Option<&'a DriveFile>,
@@ -154,7 +154,7 @@ impl<'a> StoreShape<'a> {
 pub struct Planned {
     plan: CreatePlan,
     array: Option<ArrayPlan>,
-    /// The drive of each member, and its bytes there. The log's own drives are behind those of the home.
+    /// The drive of each member, and its bytes there. The log's own drives come after those of the home.
     parts: Vec<(usize, Range<u64>)>,
 }
 

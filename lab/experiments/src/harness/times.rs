@@ -17,7 +17,7 @@ impl Times {
         self.0.push(time);
     }
 
-    /// How many.
+    /// Number of times.
     pub fn len(&self) -> usize {
         self.0.len()
     }

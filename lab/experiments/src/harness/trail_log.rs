@@ -36,7 +36,7 @@ pub struct TrailLog<'a> {
     free: Vec<Span>,
     used: u32,
     /// The head has been moved, or need not be moved.
-    settled: bool,
+    is_positioned: bool,
     last: Option<Access>,
     read: Option<Access>,
     /// Physical writes and their sectors; tracks that were left and their used sectors.
@@ -52,7 +52,7 @@ pub struct Totals {
     pub moves: u64,
     /// Time of those.
     pub move_time: Nanos,
-    /// Tracks that were left behind.
+    /// Tracks that were left.
     pub tracks: u64,
     /// Sectors that were used on them.
     pub used_sectors: u64,
@@ -72,7 +72,7 @@ impl<'a> TrailLog<'a> {
             track,
             free: vec![span(&track)],
             used: 0,
-            settled: true,
+            is_positioned: true,
             last: None,
             read: None,
             totals: Totals::default(),
@@ -94,7 +94,7 @@ impl<'a> TrailLog<'a> {
         self.last.expect("something has been written")
     }
 
-    /// The read behind the last write, if there was one.
+    /// The read after the last write, if there was one.
     pub fn last_read(&self) -> Option<Access> {
         self.read
     }
@@ -173,7 +173,7 @@ impl<'a> TrailLog<'a> {
         self.free.sort_unstable_by_key(|free| free.start);
         self.used += sectors;
         self.totals.writes += 1;
-        self.settled = false;
+        self.is_positioned = false;
         let access = self.rig.write(place, sectors);
         self.head.written(&access);
         self.last = Some(access);
@@ -183,10 +183,10 @@ impl<'a> TrailLog<'a> {
 
     /// After a write, moves the head to the next track when that is due.
     pub fn after_write(&mut self) {
-        if self.settled {
+        if self.is_positioned {
             return;
         }
-        self.settled = true;
+        self.is_positioned = true;
         let due = match self.moves {
             Moves::Used(share) => f64::from(self.used) > share * f64::from(self.track.sectors),
             Moves::EachWrite => true,

@@ -370,7 +370,7 @@ impl Database {
     }
 }
 
-/// Place of a page on the data device, behind the boot page.
+/// Place of a page on the data device, after the boot page.
 pub fn page_offset(page: u32, page_bytes: u32) -> u64 {
     (u64::from(page) + 1) * u64::from(page_bytes)
 }

@@ -1,7 +1,7 @@
 //! Log records, and the blocks in which they are written.
 //!
 //! A block is what one write of the log takes: a header and records, to a multiple of a sector. It is valid if and only
-//! if its header names the position at which it is read, and its checksum is right. The epoch tells it from what an
+//! if its header names the position at which it is read, and its checksum is right. The epoch distinguishes it from what an
 //! earlier life of the database left at the place: it grows with each recovery.
 //!
 //! | bytes of a block | content |
@@ -84,7 +84,7 @@ impl Block {
         self.first_lsn + u64::from(self.records) - 1
     }
 
-    /// Writes the header to the start of `bytes`, behind which the records are.
+    /// Writes the header to the start of `bytes`, after which the records are.
     pub fn seal(&self, bytes: &mut [u8]) {
         bytes[4..8].copy_from_slice(&self.epoch.to_le_bytes());
         bytes[8..16].copy_from_slice(&self.position.to_le_bytes());

@@ -1,6 +1,6 @@
 //! Recovery: from the boot page through the log to the end that the drive has kept, redoing what pages lack.
 //!
-//! A database cannot be recovered when a page has a change whose record is lost, or lacks a change whose record is behind
+//! A database cannot be recovered when a page has a change whose record is lost, or lacks a change whose record is before
 //! the start of the log; or when the log does not reach to the checkpoint that the boot page names.
 
 use super::database::{Devices, page_offset};
@@ -110,7 +110,7 @@ pub async fn recover(devices: &Devices, page_bytes: u32) -> Result<Recovered, Da
     })
 }
 
-/// The records from the first one that is needed, and the position behind the last block.
+/// The records from the first one that is needed, and the position after the last block.
 async fn scan(log: &Rc<dyn Device>, memory: &BufPool, boot: &Boot) -> (Vec<Vec<Change>>, u64) {
     let ring = log.size_bytes();
     let (mut records, mut position) = (Vec::new(), boot.position);

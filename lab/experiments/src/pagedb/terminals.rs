@@ -22,7 +22,7 @@ pub struct Transaction {
 /// The transactions of `generator`, one after the other.
 ///
 /// # Panics
-/// The function panics behind the last one.
+/// The function panics after the last one.
 pub fn tpcc(mut generator: Tpcc) -> impl FnMut() -> Transaction {
     move || {
         let mut accesses = Vec::new();

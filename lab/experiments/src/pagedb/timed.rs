@@ -62,7 +62,7 @@ impl Machine {
         (rt, devices)
     }
 
-    /// The data, and behind it the log, on one drive.
+    /// The data, and after it the log, on one drive.
     pub fn shared(
         drive: &DriveFile,
         rule: Rule,
@@ -89,13 +89,13 @@ impl Machine {
         }
     }
 
-    /// A new database: `warm_up` transactions of `source` that take the drives no time, then `settle` that do, then those that
+    /// A new database: `warm_up` transactions of `source` that take the drives no time, then `unmeasured` that do, then those that
     /// are measured.
     pub fn measure(
         self,
         options: DatabaseOptions,
         terminals: usize,
-        [warm_up, settle, transactions]: [u64; 3],
+        [warm_up, unmeasured, transactions]: [u64; 3],
         source: impl FnMut() -> Transaction + 'static,
     ) -> Measured {
         let rt = self.rt.clone();
@@ -105,7 +105,7 @@ impl Machine {
             self.instant.set(true);
             all.run(terminals, warm_up).await;
             self.instant.set(false);
-            all.run(terminals, settle).await;
+            all.run(terminals, unmeasured).await;
             all.run(terminals, transactions).await
         })
     }

@@ -150,7 +150,7 @@ impl Wal {
         (end - state.start) as f64 / self.ring as f64
     }
 
-    /// Where a record that is appended now will be, at this position or in the same block behind it; and its number.
+    /// Where a record that is appended now will be, at this position or in the same block after it; and its number.
     pub fn next(&self) -> (u64, u64) {
         let state = self.state.borrow();
         (state.position, state.next_lsn)

@@ -14,7 +14,7 @@ pub struct Character {
     pub trace: String,
     /// Its format.
     pub format: String,
-    /// False when the trace goes on behind that part.
+    /// False when the trace continues after that part.
     pub complete: bool,
     /// Requests.
     pub requests: u64,

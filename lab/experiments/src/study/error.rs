@@ -15,7 +15,7 @@ pub enum StudyError {
     Open {
         /// The trace's name, as given.
         name: String,
-        /// Why.
+        /// The error of the system.
         source: io::Error,
     },
     /// A folder was given.
@@ -128,7 +128,7 @@ pub enum StudyError {
     Engine {
         /// What was simulated.
         case: String,
-        /// Why.
+        /// The error of the engine.
         source: DiskError,
     },
 }

@@ -63,7 +63,7 @@ pub struct Load {
 }
 
 /// The format in which the first request of the trace at `path` can be read. If it can be read in none, the format that
-/// takes the most lines; its error tells more than this function could.
+/// takes the most lines; its error says more than this function could.
 ///
 /// # Errors
 /// When no format takes more lines than the others, several have the first request, or the trace is empty.

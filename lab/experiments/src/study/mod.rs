@@ -182,7 +182,7 @@ pub struct Measured {
 /// Response times.
 #[derive(Serialize, Clone, Copy, PartialEq, Debug)]
 pub struct Times {
-    /// How many.
+    /// Number of requests.
     pub count: u64,
     /// Their mean.
     pub mean_ms: f64,

@@ -1,4 +1,4 @@
-//! What is said beside the figures of a study.
+//! The notes next to the figures of a study.
 
 use super::load::Load;
 use super::page::mib;
@@ -51,7 +51,7 @@ pub(super) fn warnings(study: &Study, setup: &Setup, load: &Load) -> Vec<String>
     }
     if !trace.complete {
         warnings.push(format!(
-            "The trace goes on behind the {} requests that were studied (--requests, --for).",
+            "The trace continues after the {} requests that were studied (--requests, --for).",
             trace.requests
         ));
     }
@@ -141,7 +141,7 @@ pub(super) fn notes(study: &Study, setup: &Setup) -> Vec<String> {
          not in them, and no request is answered by a cache of the host. The blocks of the trace were packed densely, \
          so seeks are shorter than on a drive that is full of other data, and sequential reads may cross gaps that \
          the real drive has. The layouts with segments take the trace's blocks divided by the utilisation; overwrite \
-         needs no such space, and has one row for all utilisations. The trace does not tell what is written: each \
+         needs no such space, and has one row for all utilisations. The trace does not say what is written: each \
          write changes all words of its blocks."
             .into(),
     );

@@ -27,7 +27,7 @@ const STEP: u64 = 1 << 20;
 const FILL: u64 = 256 << 10;
 /// Content of a block repeats so many bytes, which take little memory in a simulated drive.
 const STAMP: usize = 16;
-/// Longest response time that is told apart from longer ones.
+/// Longest response time that is distinguished from longer ones.
 const RESPONSE_NS_MAX: u64 = 1_000_000_000_000_000;
 /// A store that ends a replay later than this after the last arrival cannot keep up.
 const LAG_NS_MAX: u64 = 1_000_000_000;

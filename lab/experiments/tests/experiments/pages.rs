@@ -173,10 +173,10 @@ fn plots_have_labels_with_units_and_their_files_names_of_their_own() {
                         "times",
                         "users",
                     ];
-                    let told = axis.label.contains(", ")
+                    let has_unit = axis.label.contains(", ")
                         || counted.iter().any(|word| axis.label.contains(word));
                     assert!(
-                        told || !axis.names.is_empty(),
+                        has_unit || !axis.names.is_empty(),
                         "{}: '{}'",
                         figure.name,
                         axis.label

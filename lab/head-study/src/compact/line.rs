@@ -52,7 +52,7 @@ pub(super) fn all_pairs(from: &SkipSet, to: Option<&SkipSet>) -> Vec<Lines> {
     extend(&lines.collect::<Vec<_>>(), to, 1)
 }
 
-/// `extendLines`: those of `lines` that meet the candidate set `to`, `steps` behind their start.
+/// `extendLines`: those of `lines` that meet the candidate set `to`, `steps` after their start.
 pub(super) fn extend(lines: &[Lines], to: &SkipSet, steps: usize) -> Vec<Lines> {
     let meets = |lines: &Lines| {
         let mut begins = lines.begins.clone();

@@ -36,7 +36,7 @@ fn costs(layout: Layout, hot: u64, utilisation: f64) -> (f64, f64) {
         })
         .expect("no trace");
     assert!(steady.is_steady, "{layout:?} {hot} {utilisation}");
-    let cost = Tiny::beside(&setup, &steady)
+    let cost = Tiny::like(&setup, &steady)
         .write_cost(load.requests(77))
         .expect("no trace");
     (steady.write_cost(0.0), cost)

@@ -112,7 +112,7 @@ impl Tpcc {
         self.database.sizes()
     }
 
-    /// The table or index that has this page; none for a page behind the database.
+    /// The table or index that has this page; none for a page beyond the database.
     pub fn owner(&self, page: u64) -> Option<&'static str> {
         self.database.space.owner(page)
     }

@@ -54,7 +54,7 @@ impl NewOrderRows {
     pub fn append(&mut self, space: &mut Space) -> u32 {
         if self.taken == self.rows_per_page {
             self.taken = 0;
-            // A tail that has lost all its rows begins anew.
+            // A tail that has lost all its rows starts again.
             if self.pages[self.tail as usize].1 > 0 {
                 self.tail = self.empty.pop().unwrap_or_else(|| {
                     self.pages.push((self.extents.allocate(space), 0));

@@ -152,9 +152,9 @@ pub struct TpccOptions {
     pub page_bytes: u32,
     /// Bytes of a page's own data.
     pub page_header_bytes: u32,
-    /// Bytes of a row beside its columns.
+    /// Bytes of a row besides its columns.
     pub row_overhead_bytes: u32,
-    /// Bytes of an index entry beside its key, in leaves and inner pages.
+    /// Bytes of an index entry besides its key, in leaves and inner pages.
     pub entry_overhead_bytes: u32,
     /// How full the loading fills the pages of tables, percent, 50 to 100. Rows that are added later fill pages wholly.
     pub table_fill_percent: u32,
@@ -162,7 +162,7 @@ pub struct TpccOptions {
     pub index_fill_percent: u32,
     /// Pages by which a table or an index grows, 1 to 1024.
     pub extent_pages: u32,
-    /// Bytes of a log record beside the changed columns or the row: length, kind, transaction, page, place, links.
+    /// Bytes of a log record besides the changed columns or the row: length, kind, transaction, page, place, links.
     pub log_header_bytes: u32,
 }
 

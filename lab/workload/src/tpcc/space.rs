@@ -1,6 +1,6 @@
 //! The page space of the database, and how tables and indexes get pages of it.
 //!
-//! The loading puts each object into a region of its own, one behind the other. An object that grows gets extents at
+//! The loading puts each object into a region of its own, one after the other. An object that grows gets extents at
 //! the end of the space, in the order in which objects ask.
 
 /// All pages.
@@ -35,7 +35,7 @@ impl Space {
         first
     }
 
-    /// The page behind the last extent.
+    /// The page after the last extent.
     pub fn end(&self) -> u64 {
         self.next
     }

@@ -24,7 +24,7 @@ struct Leaf {
     last: u64,
     entries: u32,
     before: u32,
-    behind: u32,
+    after: u32,
 }
 
 /// The least key of each child, and the children.
@@ -91,7 +91,7 @@ impl Loader {
                     last: key,
                     entries: 1,
                     before: number.checked_sub(1).unwrap_or(NONE),
-                    behind: number + 1,
+                    after: number + 1,
                 });
                 self.open = true;
             }
@@ -107,7 +107,7 @@ impl Loader {
     pub fn finish(mut self, space: &mut Space) -> Tree {
         let entries = self.leaves.iter().map(|leaf| u64::from(leaf.entries)).sum();
         if let Some(leaf) = self.leaves.last_mut() {
-            leaf.behind = NONE;
+            leaf.after = NONE;
         }
         let mut level: Vec<(u64, u32)> = (0..)
             .zip(&self.leaves)
@@ -152,13 +152,13 @@ impl Tree {
         self.descend(key, work);
     }
 
-    /// Reads the way to the leaf of `from`, and the leaves behind it up to that of `to`.
+    /// Reads the way to the leaf of `from`, and the leaves after it up to that of `to`.
     pub fn scan(&mut self, from: u64, to: u64, work: &mut Work) {
         let first = self.descend(from, work);
-        let mut leaf = self.leaf(first).behind;
+        let mut leaf = self.leaf(first).after;
         while leaf != NONE && self.leaf(leaf).first <= to {
             work.read(self.nodes[leaf as usize].page);
-            leaf = self.leaf(leaf).behind;
+            leaf = self.leaf(leaf).after;
         }
     }
 
@@ -181,7 +181,7 @@ impl Tree {
             last: key,
             entries: 1,
             before: number,
-            behind: leaf.behind,
+            after: leaf.after,
         };
         if key < leaf.last {
             new.first = leaf.first + (leaf.last - leaf.first) / 2 + 1;
@@ -199,11 +199,11 @@ impl Tree {
             // The entry with this key was removed.
             leaf.last = key - 1;
         }
-        let (first, behind) = (new.first, new.behind);
+        let (first, after) = (new.first, new.after);
         let new = self.add(Body::Leaf(new), space, work);
-        self.leaf_mut(number).behind = new;
-        if behind != NONE {
-            self.leaf_mut(behind).before = new;
+        self.leaf_mut(number).after = new;
+        if after != NONE {
+            self.leaf_mut(after).before = new;
         }
         self.insert_child(first, new, space, work);
     }
@@ -216,7 +216,7 @@ impl Tree {
         let leaf = self.leaf_mut(number);
         // After a split in the middle the count is an estimate.
         leaf.entries = leaf.entries.saturating_sub(1);
-        let (entries, before, behind) = (leaf.entries, leaf.before, leaf.behind);
+        let (entries, before, after) = (leaf.entries, leaf.before, leaf.after);
         let Some((parent, at)) = self.path.pop() else {
             return;
         };
@@ -228,10 +228,10 @@ impl Tree {
         inner.children.remove(at);
         work.write(self.nodes[parent as usize].page);
         if before != NONE {
-            self.leaf_mut(before).behind = behind;
+            self.leaf_mut(before).after = after;
         }
-        if behind != NONE {
-            self.leaf_mut(behind).before = before;
+        if after != NONE {
+            self.leaf_mut(after).before = before;
         }
         self.extents.release(self.nodes[number as usize].page);
         self.removed.push(number);
@@ -276,7 +276,7 @@ impl Tree {
             if leaf.entries as usize > self.capacity || leaf.before != before || !follows {
                 return Err(format!("the leaf that begins with {} is wrong", leaf.first));
             }
-            if before != NONE && self.leaf(before).behind != number {
+            if before != NONE && self.leaf(before).after != number {
                 return Err(format!("the leaf before {} names another one", leaf.first));
             }
             entries += u64::from(leaf.entries);
@@ -309,7 +309,7 @@ impl Tree {
         }
     }
 
-    /// Puts a new child behind the one that the path takes; splits inner pages as far up as needed.
+    /// Puts a new child after the one that the path takes; splits inner pages as far up as needed.
     fn insert_child(&mut self, key: u64, child: u32, space: &mut Space, work: &mut Work) {
         let (mut key, mut child) = (key, child);
         let capacity = self.capacity;
@@ -322,7 +322,7 @@ impl Tree {
             if count <= capacity {
                 return;
             }
-            // Children that come at the end leave a full page behind, as in leaves.
+            // Children that come at the end leave a full page, as in leaves.
             let kept = if at + 2 == count {
                 count - 1
             } else {

@@ -6,7 +6,7 @@ use crate::access::Access;
 /// The accesses and log records of a transaction.
 pub(super) struct Work {
     pub accesses: Vec<Access>,
-    /// Bytes of a log record beside its images.
+    /// Bytes of a log record besides its images.
     header: u32,
     pub rows: u32,
     pub records: u32,

@@ -233,7 +233,7 @@ fn behind_a_pool_stand_ins_have_the_published_ratios_and_are_more_skewed_than_tp
 }
 
 /// A trace is short: Financial has one write behind the pool for every eight pages, so that each page with a write is among
-/// the hottest of the count. Only a longer run tells the skew.
+/// the hottest of the count. Only a longer run shows the skew.
 #[test]
 fn behind_a_pool_financial_is_more_skewed_than_campus_in_a_long_run() {
     let top = |options: SkewOptions, page_bytes: u64| {

@@ -37,7 +37,7 @@ use tonearm_drive_file::{DriveFile, DriveSpec};
 #[command(after_help = "\
 Examples:
   tonearm-fit --drive st41601n --measured st41601n.csv.gz
-        on the first half of the trace; tells how the second one agrees
+        on the first half of the trace; reports how the second one agrees
   tonearm-fit --drive ./mine.toml --measured mine.csv --whole --starts 5 > fitted.toml
   tonearm-fit --drive atlas_III --measured atlas_III.trace --format disksim-valid
   tonearm-fit --drive ./mine.toml --measured mine.csv --rounds 0

@@ -48,7 +48,7 @@ impl Ext4 {
             &[
                 "-q",
                 "-F",
-                // Otherwise the kernel writes them beside the first samples.
+                // Otherwise the kernel writes them during the first samples.
                 "-E",
                 "lazy_itable_init=0,lazy_journal_init=0",
                 &device,

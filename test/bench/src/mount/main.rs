@@ -33,7 +33,7 @@ use workload::WORKLOADS;
 /// Set in the program that is in its own mount namespace.
 const INSIDE: &str = "TONEARM_BENCH_MOUNT_INSIDE";
 
-/// Measures a mount of Tonearm beside ext4 and a passthrough file system, on this machine's disk. Needs root.
+/// Compares a mount of Tonearm with ext4 and a passthrough file system, on this machine's disk. Needs root.
 #[derive(Parser)]
 #[command(after_help = "\
 Examples:

@@ -110,7 +110,7 @@ impl Passthrough {
         let flags = OFlags::from_bits_retain(flags as u32) | OFlags::CREATE | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(mode & 0o7777);
         let file = rustix::fs::openat(&*files.directory(dir)?, name, flags, mode)?;
-        let attr = files.tell(dir, name)?;
+        let attr = files.look_up(dir, name)?;
         Ok((attr, files.put(file.into())))
     }
 
@@ -148,7 +148,7 @@ impl Filesystem for Passthrough {
     }
 
     fn lookup(&self, _by: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        entry(self.0.tell(dir, name), reply);
+        entry(self.0.look_up(dir, name), reply);
     }
 
     fn forget(&self, _by: &Request, ino: INodeNo, count: u64) {
@@ -212,7 +212,7 @@ impl Filesystem for Passthrough {
         let make = || {
             let mode = Mode::from_raw_mode(mode & 0o7777);
             rustix::fs::mkdirat(&*self.0.directory(dir)?, name, mode)?;
-            self.0.tell(dir, name)
+            self.0.look_up(dir, name)
         };
         entry(make(), reply);
     }

@@ -24,8 +24,8 @@ struct Place {
 
 struct Known {
     place: Place,
-    /// How often the kernel was told of it.
-    told: u64,
+    /// Lookups that the kernel has not forgotten.
+    lookups: u64,
 }
 
 /// What the kernel knows, and what is open.
@@ -42,7 +42,7 @@ impl Files {
             name: ".".into(),
         };
         Self {
-            known: RwLock::new(HashMap::from([(ROOT, Known { place, told: 1 })])),
+            known: RwLock::new(HashMap::from([(ROOT, Known { place, lookups: 1 })])),
             open: RwLock::default(),
         }
     }
@@ -60,8 +60,8 @@ impl Files {
         Ok(self.place(ino)?.directory)
     }
 
-    /// Tells the kernel of the file `name` in `parent`. Its number is that of the file system below.
-    pub fn tell(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr> {
+    /// Looks up the file `name` in `parent`. Its number is that of the file system below.
+    pub fn look_up(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr> {
         let parent = self.directory(parent)?;
         let stat = statat(&*parent, name, AtFlags::SYMLINK_NOFOLLOW)?;
         let attr = attributes(&stat);
@@ -80,18 +80,18 @@ impl Files {
             },
         };
         let mut known = self.known.write().expect("no panic");
-        let told = known.get(&stat.st_ino).map_or(0, |it| it.told) + 1;
+        let lookups = known.get(&stat.st_ino).map_or(0, |it| it.lookups) + 1;
         // The number may be that of a deleted file that the kernel has not forgotten yet.
-        known.insert(stat.st_ino, Known { place, told });
+        known.insert(stat.st_ino, Known { place, lookups });
         Ok(attr)
     }
 
-    /// The kernel has forgotten `count` of the times that it was told.
+    /// The kernel has forgotten `count` lookups.
     pub fn forget(&self, ino: INodeNo, count: u64) {
         let mut known = self.known.write().expect("no panic");
         if let Some(file) = known.get_mut(&ino.0) {
-            file.told -= count.min(file.told);
-            if file.told == 0 && ino.0 != ROOT {
+            file.lookups -= count.min(file.lookups);
+            if file.lookups == 0 && ino.0 != ROOT {
                 known.remove(&ino.0);
             }
         }

@@ -72,7 +72,7 @@ impl Bench {
     /// When there is no space, or a program is missing.
     pub fn prepare(args: &Args) -> anyhow::Result<Self> {
         let common = &args.common;
-        // The folder is a new one, because it is removed at the end. An interrupted run may have left one behind.
+        // The folder is a new one, because it is removed at the end. An interrupted run may have left one.
         let dir = args.dir.join(FOLDER);
         if dir.exists() {
             std::fs::remove_dir_all(&dir)?;

@@ -1,4 +1,4 @@
-//! Measures what an archive in a folder costs, in pairs with the same load without one, and how fast it restores beside a
+//! Measures what an archive in a folder costs, in pairs with the same load without one, and how fast it restores compared with a
 //! plain copy.
 
 use crate::recorder::workload;
@@ -39,8 +39,8 @@ pub struct Pair {
     pub without: Sample,
     /// With one, whose base is complete.
     pub with: Sample,
-    /// Without one, beside a program that reads and writes as many bytes.
-    pub beside_traffic: Sample,
+    /// Without one, together with a program that reads and writes as many bytes.
+    pub with_traffic: Sample,
     /// MiB of changes that were archived during the sample.
     pub archived_mib: f64,
     /// MiB of objects that were put meanwhile.
@@ -57,9 +57,9 @@ impl Pair {
         self.with.rate / self.without.rate
     }
 
-    /// Rate beside the traffic of an archive by that without.
+    /// Rate with the traffic of an archive by that without.
     pub fn traffic_ratio(&self) -> f64 {
-        self.beside_traffic.rate / self.without.rate
+        self.with_traffic.rate / self.without.rate
     }
 
     /// MiB that are archived for each second of processor time: of what the server used more for each request than without
@@ -72,10 +72,10 @@ impl Pair {
     /// The lines that a run prints for this pair.
     pub fn lines(&self, round: usize, rounds: usize) -> String {
         format!(
-            "{}\n{}\n{}\n{NAME} {}: {:.3}, beside its traffic {:.3}, {:.1} MiB archived ({:.1} MiB put), {} MiB per CPU second, {} commits behind, {} gaps",
+            "{}\n{}\n{}\n{NAME} {}: {:.3}, with its traffic {:.3}, {:.1} MiB archived ({:.1} MiB put), {} MiB per CPU second, lag of {} commits, {} gaps",
             self.without.line(round, rounds),
             self.with.line(round, rounds),
-            self.beside_traffic.line(round, rounds),
+            self.with_traffic.line(round, rounds),
             self.with.workload,
             self.ratio(),
             self.traffic_ratio(),
@@ -121,10 +121,10 @@ impl Restore {
 /// When the server, the load or the archive fails.
 pub fn measure(bench: &Bench, name: &str, round: usize) -> anyhow::Result<Pair> {
     let workload: &Workload = workload(name)?;
-    let told = RefCell::new(None);
-    let (without, with) = bench.pair(workload, round, || Archived::start(bench, &told))?;
-    let told = told.into_inner().context("the archive's status")?;
-    let (before, after): (Value, Value) = told;
+    let statuses = RefCell::new(None);
+    let (without, with) = bench.pair(workload, round, || Archived::start(bench, &statuses))?;
+    let statuses = statuses.into_inner().context("the archive's status")?;
+    let (before, after): (Value, Value) = statuses;
     if after["state"] != "running" {
         bail!("the archive does not run: {after}");
     }
@@ -137,11 +137,11 @@ pub fn measure(bench: &Bench, name: &str, round: usize) -> anyhow::Result<Pair> 
         read: each_second(archived_mib),
         written: each_second(put_mib),
     };
-    let beside_traffic = bench.sample_beside(workload, Kind::Tonearm, round, || {
+    let with_traffic = bench.sample_with(workload, Kind::Tonearm, round, || {
         Traffic::start(bench, rates)
     })?;
     Ok(Pair {
-        beside_traffic,
+        with_traffic,
         archived_mib,
         put_mib,
         lag_commits: number(&after, "lag_commits")?,
@@ -179,29 +179,29 @@ fn tonearm(bench: &Bench, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
 fn status(bench: &Bench) -> anyhow::Result<Value> {
     let store = bench.target(Kind::Tonearm);
     let store = store.to_str().context("a path")?;
-    let told = tonearm(bench, &["archive", "status", store, "--json"])?;
-    serde_json::from_slice(&told).context("tonearm archive status --json")
+    let text = tonearm(bench, &["archive", "status", store, "--json"])?;
+    serde_json::from_slice(&text).context("tonearm archive status --json")
 }
 
 /// Status of an archive at the begin and at the end of a sample.
-type Told = RefCell<Option<(Value, Value)>>;
+type Statuses = RefCell<Option<(Value, Value)>>;
 
 /// An archive of the served store, with a complete base, that ends when it is dropped.
 struct Archived<'a> {
     bench: &'a Bench,
     before: Value,
-    told: &'a Told,
+    statuses: &'a Statuses,
 }
 
 impl<'a> Archived<'a> {
-    fn start(bench: &'a Bench, told: &'a Told) -> anyhow::Result<Self> {
+    fn start(bench: &'a Bench, statuses: &'a Statuses) -> anyhow::Result<Self> {
         let before = archive(bench)?;
         // The base is written to the same disk.
-        bench.settle()?;
+        bench.sync()?;
         Ok(Self {
             bench,
             before,
-            told,
+            statuses,
         })
     }
 }
@@ -210,7 +210,7 @@ impl Drop for Archived<'_> {
     fn drop(&mut self) {
         // Without a status the pair is an error.
         if let Ok(after) = status(self.bench) {
-            *self.told.borrow_mut() = Some((self.before.clone(), after));
+            *self.statuses.borrow_mut() = Some((self.before.clone(), after));
         }
         let store = self.bench.target(Kind::Tonearm);
         let stopped = tonearm(
@@ -259,7 +259,7 @@ pub fn measure_restore(bench: &Bench, round: usize) -> anyhow::Result<Restore> {
     server.stop()?;
     let (mut restore_s, mut copy_s) = (0.0, 0.0);
     for turn in 0..2 {
-        bench.settle()?;
+        bench.sync()?;
         make_cold(&folder(bench))?;
         let began = Instant::now();
         let is_restore = (turn + round).is_multiple_of(2);
@@ -272,14 +272,14 @@ pub fn measure_restore(bench: &Bench, round: usize) -> anyhow::Result<Restore> {
                     bench,
                     &[&["restore", &url(bench), to_text], &size[..]].concat(),
                 )?;
-                bench.settle()?;
+                bench.sync()?;
                 restore_s = began.elapsed().as_secs_f64();
                 fs::remove_file(to)?;
             }
             false => {
                 let to = bench.dir.join("archive.copy");
                 copy(&folder(bench), &to)?;
-                bench.settle()?;
+                bench.sync()?;
                 copy_s = began.elapsed().as_secs_f64();
                 fs::remove_dir_all(to)?;
             }

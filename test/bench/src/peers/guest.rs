@@ -1,4 +1,4 @@
-//! Measures a virtual machine's disk (vhost-user-blk) beside NBD: the same load on the same store, by the driver of a guest and by an
+//! Compares a virtual machine's disk (vhost-user-blk) with NBD: the same load on the same store, by the driver of a guest and by an
 //! NBD client, in pairs. There is no guest: the load generator drives the rings itself.
 
 use crate::content::Content;

@@ -20,7 +20,7 @@ pub const TARGET_MS: f64 = 100.0;
 const STORE_MIB: [u64; 2] = [64, 256];
 /// The store is written so many times.
 const TIMES: [u64; 2] = [2, 10];
-/// Memory of the server and size of the log: a quarter of the store, so that most of what is written comes home.
+/// Memory of the server and size of the log: a quarter of the store, so that most of what is written is written back.
 const MEMORY_PART: u64 = 4;
 /// The runs are minutes long, so the separator of hylog decides every 10 seconds.
 const INTERVAL_SECONDS: &str = "10";
@@ -147,7 +147,7 @@ fn measure_one(
         &[&more[..], &separation[..]].concat(),
     )?;
     server.connect()?.fill()?;
-    bench.settle()?;
+    bench.sync()?;
     let written = format!("--io_size={}m", size_mib * times);
     let mut arguments = vec!["--rw=randwrite", "--bs=4k", "--iodepth=32", "--norandommap"];
     arguments.push(&written);

@@ -1,7 +1,7 @@
 //! `tonearm-bench-peers`: compares Tonearm with `nbdkit file` and `qemu-nbd`.
 //!
 //! All servers use the same file system in the same run. In each round every server runs each workload in turn, and the
-//! order rotates from round to round. A server is started anew for each sample and the file system is synced between
+//! order rotates from round to round. A server is restarted for each sample and the file system is synced between
 //! samples, so that no server pays for writes of another one. A sample waits for a quiet machine, and what other
 //! programs used meanwhile is recorded with it.
 

@@ -1,4 +1,4 @@
-//! How long the disk itself takes at worst beside a load: a thread writes one block again and again, each durably.
+//! How long the disk itself takes at worst during a load: a thread writes one block again and again, each durably.
 
 use anyhow::{Context, anyhow};
 use std::fs::File;
@@ -8,7 +8,7 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Pause between two writes: short beside the waits that matter, and little work for the disk.
+/// Pause between two writes: short compared with the waits that matter, and little work for the disk.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The thread, until [`Probe::end`].

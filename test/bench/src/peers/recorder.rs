@@ -25,7 +25,7 @@ pub const TARGET: f64 = 0.97;
 pub struct Pair {
     /// Without a recorder.
     pub without: Sample,
-    /// With one.
+    /// With a recorder.
     pub with: Sample,
     /// Requests in the trace.
     pub recorded: u64,

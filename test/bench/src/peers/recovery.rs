@@ -61,7 +61,7 @@ pub fn measure(bench: &Bench) -> anyhow::Result<Recovery> {
     let server = Server::start(bench, Kind::Tonearm, &store, &["--memory", "4GiB"])?;
     let (used, size) = fill_log(bench, &server, &store)?;
     server.kill()?;
-    bench.settle()?;
+    bench.sync()?;
     let watch = Watch::begin(bench.quiet_max);
     let server = Server::start(bench, Kind::Tonearm, &store, &["--memory", "4GiB"])?;
     let serving_s = server.started_in.as_secs_f64();
@@ -105,10 +105,10 @@ fn fill_log(bench: &Bench, server: &Server, store: &Path) -> anyhow::Result<(u64
     }
 }
 
-/// What `tonearm stats` tells of `store`.
+/// The output of `tonearm stats` for `store`.
 ///
 /// # Errors
-/// When it tells nothing.
+/// When it has no output.
 pub fn stats(bench: &Bench, store: &Path) -> anyhow::Result<Value> {
     let output = Command::new(&bench.tonearm)
         .args(["stats", "--json"])

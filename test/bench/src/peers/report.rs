@@ -49,7 +49,7 @@ fn ratio(samples: &[Sample], workload: &str) -> Option<Spread> {
 
 /// All that was measured.
 pub struct Run {
-    /// Where.
+    /// The machine of the measurement.
     pub machine: Machine,
     /// Log of Tonearm's store.
     pub log_size: String,
@@ -212,11 +212,11 @@ fn costs_of_an_archive(pairs: &[archive::Pair], restores: &[archive::Restore]) {
         "workload",
         "ratio",
         "",
-        "beside its reads and writes alone",
+        "with its reads and writes alone",
         "MiB archived",
         "MiB put",
         "MiB per CPU second",
-        "commits behind",
+        "lag in commits",
         "gaps",
     ]);
     for name in archive::LOADS {

@@ -108,7 +108,7 @@ impl Bench {
             server.connect()?.fill()?;
             server.stop()?;
         }
-        self.settle()
+        self.sync()
     }
 
     /// Creates a store of the targets' size with a log of `log_size`.
@@ -135,38 +135,38 @@ impl Bench {
     /// # Errors
     /// When the server or the load fails.
     pub fn sample(&self, workload: &Workload, kind: Kind, round: usize) -> anyhow::Result<Sample> {
-        self.sample_beside(workload, kind, round, || Ok(()))
+        self.sample_with(workload, kind, round, || Ok(()))
     }
 
-    /// As [`Bench::sample`], while the value lives that `beside` starts after the server.
+    /// As [`Bench::sample`], during the lifetime of the value that `load` starts after the server.
     ///
     /// # Errors
-    /// As those of [`Bench::sample`], and those of `beside`.
-    pub fn sample_beside<B>(
+    /// As those of [`Bench::sample`], and those of `load`.
+    pub fn sample_with<B>(
         &self,
         workload: &Workload,
         kind: Kind,
         round: usize,
-        beside: impl Fn() -> anyhow::Result<B>,
+        load: impl Fn() -> anyhow::Result<B>,
     ) -> anyhow::Result<Sample> {
         let again = !self.quiet_max.is_zero() && workload.span != Span::Sustained;
         let surroundings = |sample: &Sample| sample.surroundings;
         machine::quieter(again, surroundings, || {
-            self.sample_once(workload, kind, round, &beside)
+            self.sample_once(workload, kind, round, &load)
         })
     }
 
-    /// Samples of one round without what `beside` starts, and with it. Which one comes first changes from round to round.
+    /// Samples of one round without what `load` starts, and with it. Which one comes first changes from round to round.
     ///
     /// # Errors
-    /// As those of [`Bench::sample_beside`].
+    /// As those of [`Bench::sample_with`].
     pub fn pair<B>(
         &self,
         workload: &Workload,
         round: usize,
-        beside: impl Fn() -> anyhow::Result<B>,
+        load: impl Fn() -> anyhow::Result<B>,
     ) -> anyhow::Result<(Sample, Sample)> {
-        let with = || self.sample_beside(workload, Kind::Tonearm, round, &beside);
+        let with = || self.sample_with(workload, Kind::Tonearm, round, &load);
         let without = || self.sample(workload, Kind::Tonearm, round);
         if round.is_multiple_of(2) {
             let without = without()?;
@@ -181,9 +181,9 @@ impl Bench {
         workload: &Workload,
         kind: Kind,
         round: usize,
-        beside: &impl Fn() -> anyhow::Result<B>,
+        load: &impl Fn() -> anyhow::Result<B>,
     ) -> anyhow::Result<Sample> {
-        self.settle()?;
+        self.sync()?;
         if workload.cold {
             self.drop_caches(kind)?;
         }
@@ -194,7 +194,7 @@ impl Bench {
         };
         let server = Server::start(self, kind, &self.target(kind), &more)?;
         let watch = Watch::begin(self.quiet_max);
-        let running = beside()?;
+        let running = load()?;
         let mut client = match workload.load {
             Load::Batches(_) | Load::Fua => Some(self.client(&server, round)?),
             Load::Fio(_) | Load::FioOnce(_) | Load::Guest(_) => None,
@@ -260,7 +260,7 @@ impl Bench {
     ///
     /// # Errors
     /// When the file system cannot be synced.
-    pub fn settle(&self) -> anyhow::Result<()> {
+    pub fn sync(&self) -> anyhow::Result<()> {
         rustix::fs::syncfs(File::open(&self.dir)?).context("cannot sync the file system")
     }
 

@@ -89,7 +89,7 @@ pub fn check_tools(bench: &Bench) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A command that the kernel kills when this process dies, so that no server is left behind. `setpriv` executes the
+/// A command that the kernel kills when this process dies, so that no server is left. `setpriv` executes the
 /// command in its own process, so that the child's pid is the server's.
 fn ending_with_us(program: &Path) -> Command {
     let mut command = Command::new("setpriv");

@@ -1,4 +1,4 @@
-//! A program that reads and writes as many bytes as an archive, and does nothing with them. What a load loses beside it, the
+//! A program that reads and writes as many bytes as an archive, and does nothing with them. What a load loses next to it, the
 //! disk takes.
 
 use crate::sample::Bench;
@@ -26,7 +26,7 @@ const CHUNK: usize = 1 << 20;
 pub struct Rates {
     /// Read from the store's file, past the page cache, as the log is.
     pub read: u64,
-    /// Written to files beside the archive, one a second, each synced.
+    /// Written to files next to the archive, one a second, each synced.
     pub written: u64,
 }
 
@@ -104,7 +104,7 @@ impl Drop for Traffic {
             _ => Some(anyhow!("it has panicked")),
         };
         if let Some(error) = failed {
-            panic!("the traffic beside a load: {error:#}");
+            panic!("the traffic during a load: {error:#}");
         }
         let removed = fs::remove_dir_all(&self.folder);
         removed.expect("the files of the traffic are removed");

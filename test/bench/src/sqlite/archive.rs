@@ -1,10 +1,10 @@
 //! What it costs SQLite that its transactions are copied to another place as they come, how many of them go with a lost
-//! machine, and how long a restore takes: Tonearm's archive, and Litestream beside a database in WAL mode. Each one in pairs
+//! machine, and how long a restore takes: Tonearm's archive, and Litestream with a database in WAL mode. Each one in pairs
 //! with the same load without a copy. Both copy once a second.
 
 use crate::contender::{CONTENDERS, Contender, TONEARM_FULL, WAL_FULL};
 use crate::load::{self, Done};
-use crate::sample::{Bench, Beside, Sample};
+use crate::sample::{Background, Bench, Sample};
 use crate::workload::{Transaction, WORKLOADS, Workload};
 use anyhow::{Context, bail};
 use rusqlite::Connection;
@@ -40,7 +40,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub enum Copier {
     /// The archive of Tonearm's store.
     Tonearm,
-    /// Litestream, beside a database in WAL mode.
+    /// Litestream, with a database in WAL mode.
     Litestream,
 }
 
@@ -93,11 +93,11 @@ pub fn copiers(with: &[String], litestream: &Path) -> Vec<Copier> {
 /// Two samples of one round.
 #[derive(Serialize)]
 pub struct Pair {
-    /// What copies.
+    /// The program that copies.
     pub copier: Copier,
     /// Without a copy.
     pub without: Sample,
-    /// With one.
+    /// With a copy.
     pub with: Sample,
     /// What the copy was.
     #[serde(flatten)]
@@ -173,7 +173,7 @@ pub fn measure(
         cpu_before: 0.0,
         at_end: None,
     };
-    let with = |copy: &mut Copy<'_>| bench.sample_beside(workload, contender, round, copy);
+    let with = |copy: &mut Copy<'_>| bench.sample_with(workload, contender, round, copy);
     let without = || bench.sample(workload, contender, round);
     let (without, with) = match round.is_multiple_of(2) {
         true => (without()?, with(&mut copy)?),
@@ -320,7 +320,7 @@ impl Copy<'_> {
     }
 }
 
-impl Beside for Copy<'_> {
+impl Background for Copy<'_> {
     fn begin(&mut self, store: Option<&Store>) -> anyhow::Result<()> {
         for path in [self.folder(), self.left()] {
             remove(&path)?;

@@ -40,7 +40,7 @@ Examples:
   tonearm-bench-sqlite                       everything: medians of 5 rounds, about 35 minutes
   tonearm-bench-sqlite --quick               one short round: does it work, not how fast it is
   tonearm-bench-sqlite --only update-10      one workload (may be repeated)
-  tonearm-bench-sqlite --only archive        what an archive costs, beside Litestream
+  tonearm-bench-sqlite --only archive        what an archive costs, compared with Litestream
   tonearm-bench-sqlite --with wal-full --with tonearm-full
                                              two contenders
   tonearm-bench-sqlite --json > run.json     all samples")]
@@ -56,7 +56,7 @@ struct Args {
     /// Rows of the table before a sample
     #[arg(long, default_value_t = 100_000)]
     rows: u64,
-    /// Litestream, beside which the archive is measured
+    /// Litestream, with which the archive is compared
     #[arg(
         long,
         value_name = "PROGRAM",

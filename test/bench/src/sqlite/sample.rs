@@ -32,8 +32,8 @@ pub struct Bench {
     target: Target,
 }
 
-/// What is done beside the load of a sample.
-pub trait Beside {
+/// What runs in the background during the load of a sample.
+pub trait Background {
     /// Begins, when the databases are filled. `store` is that of Tonearm's contenders.
     ///
     /// # Errors
@@ -48,7 +48,7 @@ pub trait Beside {
 }
 
 /// Nothing.
-impl Beside for () {
+impl Background for () {
     fn begin(&mut self, _store: Option<&Store>) -> anyhow::Result<()> {
         Ok(())
     }
@@ -120,7 +120,7 @@ impl Bench {
     /// # Errors
     /// When there is no space.
     pub fn prepare(args: &Args) -> anyhow::Result<Self> {
-        // The folder is a new one, because it is removed at the end. An interrupted run may have left one behind.
+        // The folder is a new one, because it is removed at the end. An interrupted run may have left one.
         let dir = args.dir.join(FOLDER);
         if dir.exists() {
             std::fs::remove_dir_all(&dir)?;
@@ -149,23 +149,23 @@ impl Bench {
         contender: &Contender,
         round: usize,
     ) -> anyhow::Result<Sample> {
-        self.sample_beside(workload, contender, round, &mut ())
+        self.sample_with(workload, contender, round, &mut ())
     }
 
-    /// Takes a sample as [`Bench::sample`] does, with something beside the load.
+    /// Takes a sample as [`Bench::sample`] does, with something in the background.
     ///
     /// # Errors
-    /// The errors of SQLite and of `beside`.
-    pub fn sample_beside(
+    /// The errors of SQLite and of `background`.
+    pub fn sample_with(
         &self,
         workload: &Workload,
         contender: &Contender,
         round: usize,
-        beside: &mut dyn Beside,
+        background: &mut dyn Background,
     ) -> anyhow::Result<Sample> {
         let surroundings = |sample: &Sample| sample.surroundings;
         machine::quieter(!self.quiet_max.is_zero(), surroundings, || {
-            self.sample_once(workload, contender, round, beside)
+            self.sample_once(workload, contender, round, background)
         })
     }
 
@@ -174,14 +174,14 @@ impl Bench {
         workload: &Workload,
         contender: &Contender,
         round: usize,
-        beside: &mut dyn Beside,
+        background: &mut dyn Background,
     ) -> anyhow::Result<Sample> {
         let names: Vec<String> = (0..workload.databases).map(load::database).collect();
         let held = self.target.hold(contender, &names)?;
         for name in &names {
             load::fill(contender, &self.dir, name, self.rows).context("filling")?;
         }
-        beside.begin(held.store())?;
+        background.begin(held.store())?;
         rustix::fs::syncfs(File::open(&self.dir)?).context("cannot sync the file system")?;
         let watch = Watch::begin(self.quiet_max);
         let counters = || self.device.as_ref().map(BlockDevice::counters).transpose();
@@ -192,7 +192,7 @@ impl Bench {
         let done = load::run(workload, contender, &self.dir, self.rows, span, seed)?;
         let cpu = machine::cpu_seconds(std::process::id()) - cpu_before;
         let (device_after, log_after) = (counters()?, held.log()?);
-        beside.end(&done)?;
+        background.end(&done)?;
         let surroundings = watch.end();
         held.end()?;
         let each = |count: u64| count as f64 / done.transactions.max(1) as f64;

@@ -12,7 +12,7 @@ use tonearm_bench::Contents;
 use tonearm_disk::{Aru, Disk, HomeParams, OpenOptions, Volume};
 
 const BLOCK: usize = 4096;
-/// Blocks that are written, at random. They are few, so that most are overwritten in memory before they go home and the
+/// Blocks that are written, at random. They are few, so that most are overwritten in memory before they are written back and the
 /// figures show the cost of units, not of the home.
 const BLOCKS: u64 = 1024;
 const LOG_BYTES: u64 = 64 << 20;

@@ -1,5 +1,5 @@
 //! Random overwrites of a full store on mechanical drives: throughput and write amplification of the segments layout
-//! beside overwrite, and the longest wait of a client.
+//! and with overwrite, and the longest wait of a client.
 //!
 //! Every block of the store is written once. Then random single blocks are overwritten until each block has been
 //! overwritten the given number of times on average. A fifth of that comes before the measurement, so that the cleaner
@@ -53,7 +53,7 @@ pub struct Args {
     /// Percent of the segments that hold live blocks
     #[arg(long = "utilisation", default_values_t = [80, 90])]
     utilisations: Vec<u64>,
-    /// Layouts with segments, measured beside overwrite
+    /// Layouts with segments, compared with overwrite
     #[arg(long = "layout", value_enum, default_values_t = [Layout::Segments, Layout::Hylog])]
     layouts: Vec<Layout>,
     /// Seconds between two decisions of wolf and hylog which blocks are hot
@@ -164,7 +164,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         "layout",
         "writes/s",
         "written home / written",
-        "/ come home",
+        "/ written back",
         "saturated: p50 ms",
         "p99.9 ms",
         "longest ms",

@@ -39,7 +39,7 @@ Examples:
   tonearm-bench-virtual --world latency   no mechanics: the engine's own time, as far as possible
   tonearm-bench-virtual --json            all rounds
   tonearm-bench-virtual units             atomic recovery units alone, in seconds
-  tonearm-bench-virtual layouts           random overwrites: the segments layout beside overwrite
+  tonearm-bench-virtual layouts           random overwrites: the segments layout compared with overwrite
   tonearm-bench-virtual map               memory of a store of 1 TiB of which every block is mapped
   tonearm-bench-virtual pages             speed and memory of the lab's simulator of disk layouts")]
 #[command(args_conflicts_with_subcommands = true)]

@@ -84,11 +84,11 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             let call = first..blocks.min(first + CALL_BLOCKS);
             home.write_back(Vec::new(), of(call, &data)).await?;
         }
-        tell("every block is mapped", before, &home);
+        report("every block is mapped", before, &home);
         home.close().await?;
         drop(home);
         let home = open().await?;
-        tell("closed and opened again", before, &home);
+        report("closed and opened again", before, &home);
         let mut seed = 1;
         for _ in 0..random / CALL_BLOCKS + 1 {
             let mut some: Vec<u64> = (0..CALL_BLOCKS)
@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
                 "a block reads wrong"
             );
         }
-        tell("overwritten and read at random", before, &home);
+        report("overwritten and read at random", before, &home);
         home.close().await?;
         anyhow::Ok(())
     })?;
@@ -118,7 +118,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn tell(what: &str, before: u64, home: &Segments) {
+fn report(what: &str, before: u64, home: &Segments) {
     let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
     let stats = home.stats();
     println!(

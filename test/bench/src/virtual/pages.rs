@@ -86,7 +86,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         Layout::Sepbit,
     ] {
         let load = SkewedPages::new(&skewed);
-        measure(args, &setup(layout, pages), load)?.tell();
+        measure(args, &setup(layout, pages), load)?.report();
     }
     println!(
         "TPC-C of {WAREHOUSES} warehouses behind a pool of 400 MiB, the generator's time included:"
@@ -99,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         };
         let load = Pooled::new(Tpcc::new(&options)?, Pool::new(POOL_PAGES));
         let pages = load.pages();
-        measure(args, &setup(layout, pages), load)?.tell();
+        measure(args, &setup(layout, pages), load)?.report();
     }
     let peak = meter::peak_rss_bytes();
     println!(
@@ -128,7 +128,7 @@ fn measure<W: Workload>(args: &Args, setup: &Setup, load: W) -> anyhow::Result<F
 }
 
 impl Figures {
-    fn tell(&self) {
+    fn report(&self) {
         let rate = self.requests / self.cpu_seconds;
         println!(
             "  {:20} {rate:9.0} requests for each CPU second (target {RATE_TARGET:.0}: {}), {:9.0} I/Os of disks, {:.2} h \

@@ -93,7 +93,7 @@ impl Load {
 
     /// Checks that everything up to step `done` is there. Of the next step there may be any part.
     fn check(&self, done: u64) -> Result<(), String> {
-        let failed = |what: String, why: &str| Err(format!("behind step {done}: {what} {why}"));
+        let failed = |what: String, why: &str| Err(format!("after step {done}: {what} {why}"));
         let oldest = (done + 1).saturating_sub(FILES).max(1);
         for step in oldest..=done {
             // The next step may have deleted the oldest one.
@@ -114,7 +114,7 @@ impl Load {
         }
         let read = |name: &str| {
             let read = std::fs::read(self.path(name));
-            read.map_err(|error| format!("behind step {done}: {name}: {error}"))
+            read.map_err(|error| format!("after step {done}: {name}: {error}"))
         };
         let table = read("table")?;
         for step in (done + 1).saturating_sub(BLOCKS).max(1)..=done {

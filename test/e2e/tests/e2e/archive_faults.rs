@@ -47,10 +47,10 @@ fn a_restore_goes_on_when_a_full_disk_has_space_again() {
         ),
     ] {
         std::fs::write(&ballast, noise(5, ballast_mib << 20)).expect("written");
-        let told = bench.run(command);
-        assert_eq!(told.code, Some(1), "{told:?}");
+        let ran = bench.run(command);
+        assert_eq!(ran.code, Some(1), "{ran:?}");
         for text in texts {
-            contains(&told.err, text);
+            contains(&ran.err, text);
         }
         // Again, without more space: it may end at the note of how far it is.
         let again = bench.run(command);
@@ -162,23 +162,23 @@ fn objects_in_the_wrong_place_are_told_and_never_restored() {
     let object = format!("base/{}/00000000", name(&folder));
     let kept = std::fs::read(&part).expect("a part");
     std::fs::remove_file(&part).expect("removed");
-    let told = bench.fails(&["restore", &from, "n.tn"]);
-    contains(&told, &format!("object {object} is missing; commits "));
+    let error = bench.fails(&["restore", &from, "n.tn"]);
+    contains(&error, &format!("object {object} is missing; commits "));
     contains(
-        &told,
+        &error,
         " cannot be restored unless it is put back (`tonearm history` shows which can)",
     );
-    let told = bench.fails(&["restore", &from, "app.db", "--only", "app.db"]);
-    contains(&told, &format!("object {object} is missing; commits "));
+    let error = bench.fails(&["restore", &from, "app.db", "--only", "app.db"]);
+    contains(&error, &format!("object {object} is missing; commits "));
     let verified = bench.run(&["archive", "verify", &from]);
     assert_eq!(verified.code, Some(3), "{verified:?}");
     contains(&verified.err, &format!("object {object} is missing"));
     let other = std::fs::read_dir(bench.path("second/base")).expect("a folder");
     let other = other.last().expect("a base").expect("a folder").path();
     std::fs::copy(other.join("00000000"), &part).expect("copied");
-    let told = bench.fails(&["restore", &from, "app.db", "--only", "app.db"]);
+    let error = bench.fails(&["restore", &from, "app.db", "--only", "app.db"]);
     contains(
-        &told,
+        &error,
         &format!(
             "object {object} does not follow the object before it: it was put in the place of another"
         ),

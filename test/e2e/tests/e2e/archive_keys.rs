@@ -94,9 +94,9 @@ fn an_encrypted_archive_is_restored_by_each_recipient_and_by_nobody_else() {
             &["restore", &from, "n.db", "--only", "app.db"],
         ] {
             // The second time it goes on with the first restore, and says so.
-            let told = bench.run(&[command, key].concat());
-            assert_eq!(told.code, Some(1), "{told:?}");
-            contains(&told.err, text);
+            let ran = bench.run(&[command, key].concat());
+            assert_eq!(ran.code, Some(1), "{ran:?}");
+            contains(&ran.err, text);
             for name in ["n.tn", "n.db"] {
                 assert!(!bench.path(name).exists());
             }
@@ -130,7 +130,7 @@ fn an_encrypted_archive_is_restored_by_each_recipient_and_by_nobody_else() {
         other,
     );
 
-    // Damage is told without a key, and a changed payload with a right checksum with one.
+    // Damage is reported without a key, and a changed payload with a right checksum with one.
     let path = chain(&bench).pop().expect("objects");
     let mut object = std::fs::read(&path).expect("an object");
     let at = object.len() - 5;

@@ -5,7 +5,7 @@ use super::archives::{archived, url};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 use tonearm_tests::sqlite::{host_sql, python, sql};
-use tonearm_tests::{Bench, Beside, noise, wait_until};
+use tonearm_tests::{Background, Bench, noise, wait_until};
 
 /// Accounts of the bank, and the sum of their balances.
 const ACCOUNTS: u64 = 40;
@@ -25,7 +25,7 @@ const WHOLE_EVERY: usize = 6;
 const WRITERS: &str = "
 import random, threading
 processes, threads, rewrites, accounts = map(int, sys.argv[3:])
-def tell(*words):
+def say(*words):
     os.write(1, (' '.join(map(str, words)) + '\\n').encode())
 def transfer(db):
     db.execute('BEGIN IMMEDIATE')
@@ -37,7 +37,7 @@ def transfer(db):
     db.execute('INSERT INTO transfers VALUES (?, ?, ?, ?, randomblob(?))', (number, payer, payee, amount, filler))
     db.execute('UPDATE accounts SET balance = balance + ? WHERE id = ?', (amount, payee))
     db.execute('COMMIT')
-    tell(number, *db.execute('PRAGMA tonearm_lsn').fetchone())
+    say(number, *db.execute('PRAGMA tonearm_lsn').fetchone())
 def write(left):
     db = connect()
     db.execute('PRAGMA cache_size = 50')
@@ -60,7 +60,7 @@ all = [fork.Process(target=process, args=(index,)) for index in range(processes)
 for one in all: one.start()
 for one in all: one.join()
 assert {one.exitcode for one in all} == {0}
-tell('over')
+say('over')
 ";
 
 /// The writers, each with a connection of its own.
@@ -141,14 +141,14 @@ impl Restores<'_> {
             }
             let named = ran.err.trim_end().rsplit_once("; restore commit ");
             let named = named.and_then(|(_, named)| named.split_once(" or "));
-            let Some((before, behind)) = named else {
+            let Some((before, after)) = named else {
                 panic!("commit {lsn}: {ran:?}");
             };
             let parse = |text: &str| text.split(';').next().and_then(|text| text.parse().ok());
             let before: u64 = parse(before).expect("a number");
-            let behind: u64 = parse(behind).expect("a number");
-            assert!(before < lsn && lsn < behind, "{ran:?}");
-            lsn = if before >= first { before } else { behind };
+            let after: u64 = parse(after).expect("a number");
+            assert!(before < lsn && lsn < after, "{ran:?}");
+            lsn = if before >= first { before } else { after };
             self.refused += 1;
         }
         if is_whole {
@@ -194,7 +194,7 @@ fn write_and_restore(bench: &Bench, name: &str, writers: &Writers, end: impl FnO
         ACCOUNTS,
     ];
     command.args(numbers.map(|number| number.to_string()));
-    let running = Beside::start(command.stdout(out));
+    let running = Background::start(command.stdout(out));
     let said = || String::from_utf8(bench.read("writers.out")).expect("text");
 
     let mut restores = Restores {
@@ -209,7 +209,7 @@ fn write_and_restore(bench: &Bench, name: &str, writers: &Writers, end: impl FnO
             wait_until("the large transactions", LIMIT, || {
                 bench.path("rewritten").exists()
             });
-            // Some states beside them cannot be had, so there are to be more behind them.
+            // Some neighbouring states cannot be restored, so more have to follow them.
             wanted = wanted.max(3 * said().lines().count());
         }
         wait_until("transfers", LIMIT, || {

@@ -5,7 +5,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 use tonearm_tests::s3::S3;
 use tonearm_tests::sqlite::{python, sql};
-use tonearm_tests::{Bench, Beside, Server, contains, wait_until};
+use tonearm_tests::{Background, Bench, Server, contains, wait_until};
 
 const LIMIT: Duration = Duration::from_secs(30);
 /// After how many milliseconds of writes a server is stopped. Objects are put every second.
@@ -79,7 +79,7 @@ fn a_server_that_stood_still_while_another_took_over_stops_archiving() {
         insert(&first, 100);
         archived(&first);
         first.write("go", b"");
-        let mut client = Beside::start(&mut python(&first, "app.db", CLIENT));
+        let mut client = Background::start(&mut python(&first, "app.db", CLIENT));
         std::thread::sleep(Duration::from_millis(stop_ms));
         signal(&server, Signal::STOP);
         copy_store(&first, &second);

@@ -93,7 +93,7 @@ fn a_bucket_that_is_away_for_a_while_gets_all_commits() {
 fn a_bucket_that_cannot_be_used_is_told() {
     let mut bench = Bench::with_small_store(&[]);
     let mut s3 = S3::start(&mut bench);
-    // Whoever asks for an archive does not look at a server that runs without one.
+    // A server that cannot start its archive ends, because nobody would notice that it runs without one.
     let ran = bench
         .serve(&["s.tn", "--archive", "s3://nowhere/app"])
         .ended();

@@ -4,7 +4,7 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tonearm_tests::stamp::{Ledger, SPAN};
-use tonearm_tests::{Bench, Beside, MIB, tool};
+use tonearm_tests::{Background, Bench, MIB, tool};
 
 /// Number of kills.
 const ROUNDS: u64 = 50;
@@ -63,7 +63,7 @@ fn fifty_kills_under_fio_lose_nothing_flushed_and_tear_nothing() {
             "--bsrange=4k-64k",
         ];
         let mut load = fio(&bench, "load", round, &load);
-        let _load = Beside::start(load.stdout(Stdio::null()).stderr(Stdio::null()));
+        let _load = Background::start(load.stdout(Stdio::null()).stderr(Stdio::null()));
         let mut client = server.client("main");
         let writing = AtomicBool::new(false);
         std::thread::scope(|scope| {

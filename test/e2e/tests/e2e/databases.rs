@@ -10,7 +10,7 @@ const ROUNDS: u64 = 50;
 const ACCOUNTS: u64 = 50;
 const MONEY: u64 = ACCOUNTS * 1000;
 
-/// A store with space for databases beside its volume.
+/// A store with space for databases besides its volume.
 fn store(layout: &[&str]) -> Bench {
     let sizes = ["--size", "64MiB", "--log-size", "16MiB"];
     let bench = Bench::created(&[&sizes, layout].concat());
@@ -556,7 +556,7 @@ fn a_database_that_is_in_use_or_not_closed_in_order_is_not_imported() {
         9000
     ));
     contains(&bench.fails(&import), "is in use by process");
-    // The killed process leaves its write-ahead log behind.
+    // The killed process leaves its write-ahead log.
     user.kill9();
     let waiting = || bench.run(&import).err;
     wait_until("the end of the process", Duration::from_secs(5), || {

@@ -98,7 +98,7 @@ fn member_that_fails_is_reported_as_dropped() {
         &bench.ok(&["stats", "s.tn", "--control", "s.ctl"]),
         "`tonearm member replace`",
     );
-    // The service goes on, and its end tells the one that has started it.
+    // The service goes on, and its exit code reports it.
     assert_eq!(client.read(5 * MIB, 4096).expect("read"), [3; 4096]);
     drop(client);
     let ended = server.end();

@@ -164,7 +164,7 @@ fn volumes_come_and_go_while_the_store_is_served() {
 }
 
 /// A store with 64 known blocks, closed, and the offset of block 17 in the file.
-fn rotten() -> (Bench, u64) {
+fn corrupted() -> (Bench, u64) {
     let bench = Bench::with_store("64MiB");
     let server = bench.serve_store();
     let mut client = server.client("main");
@@ -174,7 +174,7 @@ fn rotten() -> (Bench, u64) {
             .expect("written");
     }
     server.end_ok();
-    // The search starts behind the superblocks and the log.
+    // The search starts after the superblocks and the log.
     let place = bench.find_block("s.tn", 9 * MIB, &noise(17, 4096));
     let place = place.expect("block 17 lies at home");
     let mut byte = noise(17, 2000)[1999..].to_vec();
@@ -185,7 +185,7 @@ fn rotten() -> (Bench, u64) {
 
 #[test]
 fn a_damaged_block_fails_only_reads_that_contain_it() {
-    let (bench, place) = rotten();
+    let (bench, place) = corrupted();
     let server = bench.serve_store();
     let mut client = server.client("main");
     let error = client
@@ -215,7 +215,7 @@ fn a_damaged_block_fails_only_reads_that_contain_it() {
 
 #[test]
 fn check_names_the_rotten_block_and_repair_does_not_invent_data() {
-    let (bench, place) = rotten();
+    let (bench, place) = corrupted();
     let check = bench.run(&["check", "s.tn"]);
     assert_eq!(check.code, Some(3), "{check:?}");
     contains(&check.out, "main");

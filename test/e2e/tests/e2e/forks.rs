@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::{ChildStdin, Stdio};
 use std::time::Duration;
 use tonearm_tests::sqlite::{python, sql};
-use tonearm_tests::{Bench, Beside, Ran, wait_until};
+use tonearm_tests::{Background, Bench, Ran, wait_until};
 
 const POOL: &str = "
 db = connect()
@@ -87,7 +87,7 @@ fn a_store_is_closed_and_opened_again_beside_a_child_that_sleeps() {
 
 /// A program whose child survives when the program is killed.
 struct Parent {
-    _program: Beside,
+    _program: Background,
     _wake: ChildStdin,
     pid: rustix::process::Pid,
 }
@@ -96,7 +96,7 @@ impl Parent {
     fn start(bench: &Bench) -> Self {
         let mut command = python(bench, "app.db", LEAVES_A_CHILD);
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        let mut program = Beside::start(&mut command);
+        let mut program = Background::start(&mut command);
         let mut wake = program.child().stdin.take().expect("piped");
         wake.flush().expect("a pipe");
         let mut said = BufReader::new(program.child().stdout.take().expect("piped"));

@@ -67,7 +67,7 @@ fn a_log_that_cannot_be_followed_is_refused_with_advice() {
     let fails = |more: &[&str]| {
         let line = bench.fails(&[&CREATE[..], more].concat());
         for name in ["s.tn", "a.log", "b.log"] {
-            assert!(!bench.path(name).exists(), "{more:?} leaves {name} behind");
+            assert!(!bench.path(name).exists(), "{more:?} leaves {name}");
         }
         line
     };

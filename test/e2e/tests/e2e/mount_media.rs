@@ -28,7 +28,7 @@ fn filled(bench: &Bench, medium: &str) -> u64 {
     ] {
         let mut file = File::create(mount.path(name)).expect("made");
         file.write_all(&noise(seed, length)).expect("written");
-        // One after the other, so that `victim` lies behind all that is written before.
+        // One after the other, so that `victim` comes after all that is written before.
         file.sync_all().expect("synced");
     }
     // What is written later lies before `victim`.
@@ -36,7 +36,7 @@ fn filled(bench: &Bench, medium: &str) -> u64 {
     mount.unmount();
     let content = noise(2, LENGTH);
     let block = &content[FAILS * BLOCK..][..BLOCK];
-    // The search starts behind the superblocks and the log.
+    // The search starts after the superblocks and the log.
     let place = bench.find_block(medium, 17 * MIB, block);
     place.expect("at home")
 }
@@ -144,10 +144,10 @@ fn a_place_that_the_medium_refuses_to_read_is_eio_for_its_file_alone() {
     bench.ok(&[&["create", "s.tn", "--force"], &SIZES[..]].concat());
     let place = filled(&bench, "medium");
     let mount = TreeMount::new(&bench);
-    // The kernel's loop device answers reads behind the end of its file with EIO, and keeps its size.
+    // The kernel's loop device answers reads beyond the end of its file with EIO, and keeps its size.
     medium.set_len(place).expect("cut");
     only_the_block_fails(&mount.path("victim"));
-    assert_eq!(checksum_errors(&bench), Some(0), "the device told it");
+    assert_eq!(checksum_errors(&bench), Some(0), "the device reported it");
     // The checksums of later blocks cannot be read either.
     let check = goes_on(&bench, mount);
     assert_eq!(check.code, Some(1), "{check:?}");

@@ -192,7 +192,7 @@ fn postgres_without_full_page_writes_survives_kills() {
     survives_kills("plain pages", &[]);
 }
 
-/// With checksums PostgreSQL also logs whole pages, those of which only hints have changed. So this is a test beside the other, not
+/// With checksums PostgreSQL also logs whole pages, those of which only hints have changed. So this is a test besides the other, not
 /// in its place.
 #[test]
 fn postgres_with_checksums_and_without_full_page_writes_survives_kills() {

@@ -99,7 +99,7 @@ fn a_command_happens_at_once_or_not_at_all() {
         go_on(&bench);
         assert_eq!(child.wait().expect("ended").code(), Some(code), "{end}");
         if code != 0 {
-            assert_eq!(looked(), before, "behind {end}");
+            assert_eq!(looked(), before, "after {end}");
         }
     }
     let expected = [
@@ -121,7 +121,7 @@ fn a_command_happens_at_once_or_not_at_all() {
         text(root, "all"),
         "new a\nold b\nnew\nnew\nold log\nmore\nlast\n"
     );
-    // What comes behind the unit is durable and ordinary.
+    // What comes after the unit is durable and ordinary.
     fs::write(root.join("a"), "later").expect("written");
     let stats = bench.ok(&["stats", "s.tn"]);
     let counts =
@@ -246,7 +246,7 @@ fn a_unit_may_be_open_for_a_time() {
                   except OSError: pass\n\
                   os.close(unit)\n\
                   time.sleep(.2)\n\
-                  open('behind', 'w').close()\n";
+                  open('after', 'w').close()\n";
     let ran = tool(root, "python3").args(["-c", script]).output();
     let ran = ran.expect("it runs");
     assert!(
@@ -530,7 +530,7 @@ fails(errno.EINVAL, os.write, file, b"x")
 fcntl.fcntl(file, fcntl.F_SETFL, flags)
 fcntl.ioctl(root, COMMIT)
 assert open("a").read() == "new" and os.pread(plain, 100, 0) == b"new"
-# Behind its unit the descriptor is like any other, and can belong to the next one.
+# After its unit the descriptor is like any other, and can belong to the next one.
 os.write(file, b"!")
 assert open("a").read() == "new!"
 unit = fcntl.ioctl(root, BEGIN, number(0))

@@ -206,7 +206,7 @@ fn handles_are_those_of_one_file() {
     // Of another file of the same number: only the generation differs.
     let other = found[0].clone();
     let changed = other.char_indices().map(|(at, digit)| match at {
-        // Behind the type, the number of 8 bytes, and in the next 4.
+        // After the type, the number of 8 bytes, and in the next 4.
         at if at == other.find(' ').expect("two words") + 1 + 16 => {
             char::from_digit(digit.to_digit(16).expect("hex") ^ 1, 16).expect("hex")
         }

@@ -61,7 +61,7 @@ impl Cache {
     }
 }
 
-/// Memory that begins `past` bytes behind a page boundary.
+/// Memory that begins `past` bytes after a page boundary.
 struct Memory {
     bytes: Vec<u8>,
     range: Range<usize>,
@@ -163,7 +163,7 @@ fn the_kernel_splits_only_the_writes_that_the_manual_says() {
     other.sync_all().expect("synced");
     let mut wrong = Vec::new();
     for (number, case) in CASES.iter().enumerate() {
-        rustix::fs::fadvise(&other, 0, None, Advice::DontNeed).expect("told");
+        rustix::fs::fadvise(&other, 0, None, Advice::DontNeed).expect("advised");
         if case.cached {
             let mut read = vec![0; 2 * MIB as usize];
             other.read_exact_at(&mut read, 0).expect("read");

@@ -478,7 +478,7 @@ fn the_helper_of_mount_returns_when_the_store_is_mounted() {
     assert_eq!(helper(&words), Some(0));
     fs::write(bench.path("mnt/a"), b"content").expect("written");
     bench.tool("umount", &["mnt"]);
-    // The server ends beside; the store is free then.
+    // The server ends on its own time; the store is free then.
     tonearm_tests::wait_until("the end", Duration::from_secs(20), || {
         bench.run(&["check", "s.tn"]).code == Some(0)
     });

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use tonearm_tests::nbd::Client;
-use tonearm_tests::{Bench, Beside, MIB, Server, contains, noise, tool, wait_until};
+use tonearm_tests::{Background, Bench, MIB, Server, contains, noise, tool, wait_until};
 
 const MANUAL: &str = concat!(
     include_str!("../../../../docs/operations/serve.md"),
@@ -33,8 +33,8 @@ fn qemu() -> String {
 }
 
 /// Starts a client whose standard error is kept.
-fn beside(mut command: Command) -> Beside {
-    Beside::start(command.stdout(Stdio::null()).stderr(Stdio::piped()))
+fn background(mut command: Command) -> Background {
+    Background::start(command.stdout(Stdio::null()).stderr(Stdio::piped()))
 }
 
 fn serve(bench: &Bench) -> Server {
@@ -52,7 +52,7 @@ fn moved(bench: &Bench, command: &str) -> u64 {
 }
 
 /// Kills the server three times while `client` works, each time after some progress.
-fn kills(bench: &Bench, client: &mut Beside, command: &str) -> Server {
+fn kills(bench: &Bench, client: &mut Background, command: &str) -> Server {
     let mut server = serve(bench);
     for kill in 0..3 {
         wait_until("progress", Duration::from_secs(20), || {
@@ -68,13 +68,13 @@ fn kills(bench: &Bench, client: &mut Beside, command: &str) -> Server {
 
 /// nbdkit between a client and the server. It is started as in the manual, but in the foreground and with a rate limit
 /// that leaves time for kills.
-fn nbdkit(bench: &Bench) -> Beside {
+fn nbdkit(bench: &Bench) -> Background {
     let line = recipe("nbdkit -U");
     let words = line.split(' ').skip(1);
     let mut command = tool(bench.folder(), "nbdkit");
     command.args(["--foreground", "--exit-with-parent", "--filter=rate"]);
     command.args(words).arg("rate=240M");
-    let kit = beside(command);
+    let kit = background(command);
     // The socket file exists before nbdkit listens on it.
     wait_until("nbdkit", Duration::from_secs(10), || {
         UnixStream::connect(bench.path("kit.sock")).is_ok()
@@ -96,7 +96,7 @@ fn nbdkits_retry_filter_carries_a_copy_in_over_kills() {
         "in.raw",
         "nbd+unix:///?socket=kit.sock",
     ]);
-    let mut copy = beside(copy);
+    let mut copy = background(copy);
     wait_until("progress", Duration::from_secs(20), || {
         moved(&bench, "write") > 4 * MIB
     });
@@ -155,7 +155,7 @@ fn qemu_reconnects_in_the_middle_of_a_conversion() {
         "--target-image-opts",
         &qemu(),
     ]);
-    let mut convert = beside(convert);
+    let mut convert = background(convert);
     wait_until("progress", Duration::from_secs(20), || {
         moved(&bench, "write") > 4 * MIB
     });

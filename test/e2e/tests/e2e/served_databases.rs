@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 use tonearm_tests::sqlite::{python, sql, uri};
-use tonearm_tests::{Bench, Beside, contains, extension, wait_until};
+use tonearm_tests::{Background, Bench, contains, extension, wait_until};
 
 /// A transaction that is larger than the store and than the cache, then one that fits.
 const FILLS: &str = "
@@ -177,10 +177,10 @@ fn a_transaction_that_the_log_cannot_take_names_the_limit() {
 }
 
 /// A program that waits for a server that is down. What it prints goes into the file `client.out`.
-fn client(bench: &Bench, program: &str) -> Beside {
+fn client(bench: &Bench, program: &str) -> Background {
     let out = std::fs::File::create(bench.path("client.out")).expect("a file");
     let mut command = python(bench, "app.db", program);
-    Beside::start(command.env("TONEARM_SERVER_WAIT", "60").stdout(out))
+    Background::start(command.env("TONEARM_SERVER_WAIT", "60").stdout(out))
 }
 
 fn said(bench: &Bench, word: &str) -> bool {
@@ -251,12 +251,12 @@ fn a_worker_that_finds_the_store_in_use_is_told_of_serve_on_standard_error() {
     let mut out = BufReader::new(first.stdout.take().expect("piped"));
     let mut line = String::new();
     out.read_line(&mut line).expect("a line");
-    for (debug, told) in [(None, true), (Some("1"), true), (Some("0"), false)] {
+    for (debug, is_told) in [(None, true), (Some("1"), true), (Some("0"), false)] {
         let mut second = python(&bench, "app.db", "connect()");
         debug.map(|debug| second.env("TONEARM_DEBUG", debug));
         let ran = second.output().expect("timeout runs");
         let err = String::from_utf8_lossy(&ran.stderr);
-        assert_eq!(err.contains("tonearm serve"), told, "{debug:?}: {err}");
+        assert_eq!(err.contains("tonearm serve"), is_told, "{debug:?}: {err}");
     }
     drop(first.stdin.take());
     first.wait().expect("an end");

@@ -8,7 +8,7 @@ use tonearm_vhost_driver::{DEPTH, Guest, INDIRECT, Kind, NEXT, SIZE, WRITE};
 /// Bit of the feature that the guest sends flushes.
 const FLUSH: u64 = 1 << 9;
 
-/// Bit of the feature that both sides name the index at which they want to be told.
+/// Bit of the feature that both sides name the index at which they want a notification.
 const EVENT_INDEX: u64 = 1 << 29;
 
 /// Bytes of a sector.
@@ -163,14 +163,14 @@ fn a_guest_does_not_notice_the_death_of_its_server() {
             if step % 16 == 0 {
                 continue;
             }
-            settle(&mut guest, &mut under_way, &mut content);
+            take_ended(&mut guest, &mut under_way, &mut content);
         }
         server.kill9();
         server = serve(&bench);
         guest.reconnect(&socket(&bench)).expect("connected again");
     }
     while under_way.iter().any(Option::is_some) {
-        settle(&mut guest, &mut under_way, &mut content);
+        take_ended(&mut guest, &mut under_way, &mut content);
     }
     for (place, expected) in (0u64..).zip(&content) {
         let sector = place * BYTES as u64 / SECTOR;
@@ -183,14 +183,14 @@ fn a_guest_does_not_notice_the_death_of_its_server() {
     let mut nbd = server.client("main");
     for (place, expected) in (0u64..).zip(&content) {
         let found = nbd.read(place * BYTES as u64, BYTES as u32).expect("read");
-        assert!(found == *expected, "place {place} behind a flush");
+        assert!(found == *expected, "place {place} after a flush");
     }
     drop(nbd);
     server.end_ok();
 }
 
 /// Takes the requests that have ended.
-fn settle(guest: &mut Guest, under_way: &mut [Option<Sent>], content: &mut [Vec<u8>]) {
+fn take_ended(guest: &mut Guest, under_way: &mut [Option<Sent>], content: &mut [Vec<u8>]) {
     for (number, status) in guest.wait().expect("an answer") {
         assert_eq!(status, 0);
         let sent = under_way[usize::from(number)].take().expect("it was sent");
@@ -248,7 +248,7 @@ fn a_hostile_ring_ends_its_connection_and_nothing_else() {
             guest.put_descriptor(at, 0, (0, 0, 0, 0));
             guest.make_available(0);
         }),
-        ("part to read behind", |guest, at| {
+        ("part to read after", |guest, at| {
             guest.put_own_descriptor(0, (at, 16, NEXT | WRITE, 1));
             guest.put_own_descriptor(1, (at, 16, 0, 0));
             guest.make_available(0);

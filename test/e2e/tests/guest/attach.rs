@@ -8,45 +8,45 @@ use tonearm_tests::{Bench, kill_rounds};
 
 const SCRIPT: &str = "
 must modprobe virtio_blk
-fs=$(told fs)
+fs=$(option fs)
 [ $fs = ext4 ] || must modprobe $fs
 mkdir /disk
-[ \"$(told done)\" != 0 ] || must /bin/mke2fs -q -t ext4 /dev/vda
+[ \"$(option done)\" != 0 ] || must /bin/mke2fs -q -t ext4 /dev/vda
 must mount -t ext4 /dev/vda /disk
-[ \"$(told done)\" != 0 ] || must tonearm create /disk/s.tn --size 384MiB --log-size 8MiB
-driver=$(told driver)
+[ \"$(option done)\" != 0 ] || must tonearm create /disk/s.tn --size 384MiB --log-size 8MiB
+driver=$(option driver)
 
 # Starts the server, and waits until it has the device.
 serve() {
     attach /disk/s.tn --driver $driver
-    [ $device = $(told device) ] || failed \"the device is $device\"
+    [ $device = $(option device) ] || failed \"the device is $device\"
 }
 # A server that cannot make all its devices leaves none.
 tonearm serve /disk/s.tn --driver $driver --attach main --attach none >/run/out 2>&1 && failed \"a volume that does not exist was attached\"
 grep -q 'no volume none; there are: main' /run/out || failed \"serve said: $(cat /run/out)\"
 [ -z \"$(tonearm devices 2>/dev/null)\" ] || failed \"devices: $(tonearm devices)\"
 serve
-if [ \"$(told done)\" = 0 ]; then
+if [ \"$(option done)\" = 0 ]; then
     make_fs $fs $device
     must mount -t $fs $device /mnt
     must mkdir /mnt/load
     must sync
 else
     must mount -t $fs $device /mnt
-    must guest-load /mnt/load $(told done) 0
+    must guest-load /mnt/load $(option done) 0
     must umount /mnt
     check_fs $fs $device
     must mount -t $fs $device /mnt
 fi
-(guest-load /mnt/load $(told done) $(told steps) >/dev/ttyS1 2>/run/load; echo $? >/run/code) &
+(guest-load /mnt/load $(option done) $(option steps) >/dev/ttyS1 2>/run/load; echo $? >/run/code) &
 load=$!
-for kill in $(seq $(told kills)); do
+for kill in $(seq $(option kills)); do
     sleep 2
     kill -9 $server
     wait $server
     tonearm detach /disk/s.tn 2>/run/busy && failed \"a mounted device was detached\"
     grep -q 'in use' /run/busy || failed \"detach said $(cat /run/busy)\"
-    usleep $(told away)
+    usleep $(option away)
     say starts again
     serve
     say served again
@@ -64,17 +64,17 @@ must tonearm check /disk/s.tn
 must umount /disk
 ";
 
-/// Kills the server and cuts the guest's power under a load, with the file system `fs` on a device of `driver`. Behind the start of another server the load must go
+/// Kills the server and cuts the guest's power under a load, with the file system `fs` on a device of `driver`. After the start of another server the load must go
 /// on within `stall_max`.
 fn survives(fs: &str, driver: &str, device: &str, stall_max: Duration) {
     let bench = Bench::new();
     let load = Path::new(env!("CARGO_BIN_EXE_guest-load"));
     let image = Image::new(&bench, SCRIPT, load);
     let boot = |done: u64, steps: u64, kills: u64, away: u64| {
-        let told = format!(
+        let words = format!(
             "fs={fs} driver={driver} device={device} done={done} steps={steps} kills={kills} away={away}"
         );
-        image.boot_with_drive(&bench, 1 << 30, &told)
+        image.boot_with_drive(&bench, 1 << 30, &words)
     };
     let mut done = 0;
     for round in 0..kill_rounds(1) {
@@ -100,7 +100,7 @@ fn survives(fs: &str, driver: &str, device: &str, stall_max: Duration) {
             .rev()
             .find_map(|line| line.strip_prefix("done "));
         done = last.map_or(done, |number| number.parse().expect("a number"));
-        println!("round {round}: power cut behind step {done}");
+        println!("round {round}: power cut after step {done}");
     }
     boot(done, 16, 0, 0).ended();
 }

@@ -25,22 +25,22 @@ enum Cut {
 
 /// Makes the file system in the first round, else checks it: what the load left, and all structures. Then the load runs.
 const SCRIPT: &str = "
-fs=$(told fs)
+fs=$(option fs)
 must modprobe virtio_blk
 [ $fs = ext4 ] || must modprobe $fs
-if [ \"$(told done)\" = 0 ]; then
+if [ \"$(option done)\" = 0 ]; then
     make_fs $fs /dev/vda
     must mount -t $fs /dev/vda /mnt
     must mkdir /mnt/load
     must sync
 else
     must mount -t $fs /dev/vda /mnt
-    must guest-load /mnt/load $(told done) 0
+    must guest-load /mnt/load $(option done) 0
     must umount /mnt
     check_fs $fs /dev/vda
     must mount -t $fs /dev/vda /mnt
 fi
-guest-load /mnt/load $(told done) $(told steps) >/dev/ttyS1 2>/run/out || failed \"load: $(cat /run/out)\"
+guest-load /mnt/load $(option done) $(option steps) >/dev/ttyS1 2>/run/out || failed \"load: $(cat /run/out)\"
 must umount /mnt
 ";
 
@@ -83,10 +83,10 @@ impl Served {
         self.server.take().expect("it runs").kill9();
     }
 
-    fn boot(&self, image: &Image, told: &str) -> Machine {
+    fn boot(&self, image: &Image, command_line: &str) -> Machine {
         let words = self.way.recipe("qemu-system-x86_64");
         let options: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
-        image.boot(&self.bench, &options, told)
+        image.boot(&self.bench, &options, command_line)
     }
 }
 
@@ -96,7 +96,7 @@ impl Way {
         let part = match (self, start.starts_with("qemu")) {
             (Self::VhostUser, false) => "--vhost-user",
             (Self::VhostUser, true) => "vhost-user-blk-pci",
-            // What QEMU's client has been told is done must be done when the server has died.
+            // What was acknowledged to QEMU's client must be done when the server has died.
             (Self::Nbd, false) => "--ack write",
             (Self::Nbd, true) => "driver=nbd",
         };
@@ -158,7 +158,7 @@ fn survives(way: Way, fs: &str) {
             }
         };
         done = last_done(&lines, done);
-        println!("round {round}: {cut:?} behind step {done}");
+        println!("round {round}: {cut:?} after step {done}");
     }
     let guest = boot(&served, done, 16);
     guest.ended();

@@ -22,7 +22,7 @@ must mkdir /mnt/load
 sync
 guest-load /mnt/load 0 1000000 >/run/steps 2>/run/load &
 load=$!
-for round in $(seq $(told rounds)); do
+for round in $(seq $(option rounds)); do
     kill -9 $server 2>/dev/null
     wait $server
     killed_after $((round * 37 % 600))

@@ -22,7 +22,7 @@ becomes() {
 }
 # The number of the last step that was durable.
 done=0
-for round in $(seq 0 $(told rounds)); do
+for round in $(seq 0 $(option rounds)); do
     attach $drive
     if [ $round = 0 ]; then
         must /bin/mke2fs -q -t ext4 $device
@@ -36,7 +36,7 @@ for round in $(seq 0 $(told rounds)); do
         must e2fsck -fn $device
         must mount $device /mnt
     fi
-    [ $round != $(told rounds) ] || break
+    [ $round != $(option rounds) ] || break
     : >/run/steps
     guest-load /mnt/load $done 1000000 >>/run/steps 2>/run/load &
     load=$!
@@ -46,9 +46,9 @@ for round in $(seq 0 $(told rounds)); do
     done
     becomes flakey /dev/vda 0 0 3600 1 error_writes
     wait $load && failed 'the load has not noticed that the drive fails'
-    # A line that is not whole was not printed behind a durable step.
+    # A line that is not whole was not printed after a durable step.
     done=$(sed -n 's/^done //p' /run/steps | tail -n 1)
-    say failed behind step $done: $(tail -n 1 /run/load)
+    say failed after step $done: $(tail -n 1 /run/load)
     umount /mnt
     tonearm detach $device >/run/out 2>&1 && failed 'a device was detached, and its page cache was not written'
     grep -q 'the device stays' /run/out || failed \"detach said: $(cat /run/out)\"
@@ -69,10 +69,10 @@ fn a_store_outlives_a_drive_whose_writes_fail() {
     let bench = Bench::new();
     let load = Path::new(env!("CARGO_BIN_EXE_guest-load"));
     let image = Image::new(&bench, SCRIPT, load);
-    let told = format!("rounds={}", kill_rounds(2));
-    let guest = image.boot_with_drive(&bench, 192 * MIB, &told);
+    let words = format!("rounds={}", kill_rounds(2));
+    let guest = image.boot_with_drive(&bench, 192 * MIB, &words);
     for _ in 0..kill_rounds(2) {
-        println!("{}", guest.wait_for("failed behind"));
+        println!("{}", guest.wait_for("failed after"));
     }
     guest.ended();
 }

@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::process::Command;
 use std::time::Duration;
 use tonearm_tests::debian::{Debian, Way};
-use tonearm_tests::{Beside, recipe, require, wait_until};
+use tonearm_tests::{Background, recipe, require, wait_until};
 
 const DOCUMENT: &str = "docs/virtual-machines.md";
 
@@ -65,7 +65,7 @@ fn boots(way: Way, disk: &str) {
         .env("HOME", &folder)
         .env("XDG_RUNTIME_DIR", &folder)
         .stderr(File::create(&err).expect("a file"));
-    let mut machine = Beside::start(&mut command);
+    let mut machine = Background::start(&mut command);
     let mut wait_for = |text: &str| {
         wait_until(text, Duration::from_secs(240), || {
             assert!(

@@ -10,11 +10,11 @@ use tonearm_tests::{Bench, MIB, kill_rounds};
 /// Bytes of the drive.
 const DRIVE: u64 = 192 * MIB;
 
-/// The first boot makes a store and runs the load, with a mark in the log behind each step. Each later one checks a prefix.
+/// The first boot makes a store and runs the load, with a mark in the log after each step. Each later one checks a prefix.
 const SCRIPT: &str = "
 must modprobe virtio_blk
 drive=/dev/vda
-if [ \"$(told done)\" = 0 ]; then
+if [ \"$(option done)\" = 0 ]; then
     must modprobe dm-log-writes
     sectors=$(blockdev --getsz /dev/vda)
     must dmsetup create logged --noudevsync --table \"0 $sectors log-writes /dev/vda /dev/vdb\"
@@ -23,22 +23,22 @@ if [ \"$(told done)\" = 0 ]; then
     must tonearm create $drive --size 96MiB --log-size 8MiB --force
 fi
 attach $drive
-if [ \"$(told done)\" = 0 ]; then
+if [ \"$(option done)\" = 0 ]; then
     must /bin/mke2fs -q -t ext4 $device
     must mount $device /mnt
     must mkdir /mnt/load
     must sync
     must dmsetup message logged 0 mark done-0
     step=0
-    # One step after the other, so that the load is never further than its mark and the step behind that.
-    while [ $step -lt $(told steps) ]; do
+    # One step after the other, so that the load is never further than its mark and the next step.
+    while [ $step -lt $(option steps) ]; do
         must guest-load /mnt/load $step 1
         step=$((step + 1))
         must dmsetup message logged 0 mark done-$step
     done
 else
     must mount $device /mnt
-    must guest-load /mnt/load $(told done) 0
+    must guest-load /mnt/load $(option done) 0
 fi
 must umount /mnt
 must e2fsck -fn $device
@@ -175,7 +175,7 @@ fn every_prefix_of_what_came_to_the_drive_opens() {
     assert!(checked > 50 && mounted > 0);
 }
 
-fn boot(image: &Image, bench: &Bench, drive: &str, told: &str) -> Machine {
+fn boot(image: &Image, bench: &Bench, drive: &str, words: &str) -> Machine {
     let drive = format!("file={drive},format=raw,if=none,id=drive");
     let options = [
         "-drive",
@@ -187,5 +187,5 @@ fn boot(image: &Image, bench: &Bench, drive: &str, told: &str) -> Machine {
         "-device",
         "virtio-blk-pci,drive=log",
     ];
-    image.boot(bench, &options, told)
+    image.boot(bench, &options, words)
 }

@@ -1,5 +1,5 @@
 //! PostgreSQL in a Debian system whose root file system is a volume: the server of the volume is killed under load, then the system
-//! loses its power. No transaction that a client was told of is lost, and all tables agree.
+//! loses its power. No acknowledged transaction is lost, and all tables agree.
 
 use std::time::Duration;
 use tonearm_tests::console::Console;
@@ -21,7 +21,7 @@ seq $first 1000000 | while read n; do
         UPDATE pgbench_branches SET bbalance = bbalance + $delta WHERE bid = 1;
         INSERT INTO pgbench_history (tid, bid, aid, delta, mtime, filler)
             VALUES ($((n % 10 + 1)), 1, $((n * 7919 % 100000 + 1)), $delta, now(), '$n'); COMMIT;
-        \\\\echo [told $n]\"
+        \\\\echo [done $n]\"
 done | su postgres -c 'psql -X -q -v ON_ERROR_STOP=1 2>&1'
 ";
 
@@ -40,10 +40,10 @@ fn query(machine: &mut Console, sql: &str) -> String {
 
 /// Waits until the load has committed `times` further transactions, and returns the number of the last one.
 #[track_caller]
-fn told(machine: &mut Console, times: u64) -> u64 {
+fn acknowledged(machine: &mut Console, times: u64) -> u64 {
     let mut last = 0;
     for _ in 0..times {
-        machine.wait_for("[told ");
+        machine.wait_for("[done ");
         last = machine.wait_for("]").parse().expect("a number");
     }
     last
@@ -73,7 +73,7 @@ fn check(machine: &mut Console, last: u64) {
     let (found, max) = numbers(machine);
     assert!(
         found >= last && found == max,
-        "{last} told, {found} found, up to {max}"
+        "{last} acknowledged, {found} found, up to {max}"
     );
     machine.run("su postgres -c '/usr/lib/postgresql/*/bin/pg_amcheck --install-missing --heapallindexed -d postgres'");
 }
@@ -91,18 +91,18 @@ fn survives(way: Way) {
             last = numbers(&mut machine).0;
         }
         machine.enter(&format!("first={}\n{LOAD}", last + 1));
-        told(&mut machine, 30 + round * 7 % 23);
+        acknowledged(&mut machine, 30 + round * 7 % 23);
         debian.kill_server();
         std::thread::sleep(Duration::from_millis(300 + round * 301 % 2000));
         debian.start_server();
-        last = told(&mut machine, 40);
+        last = acknowledged(&mut machine, 40);
         std::thread::sleep(Duration::from_millis(round * 61 % 250));
         let rest = machine.cut_power();
         let rest = rest
-            .rsplit("[told ")
+            .rsplit("[done ")
             .find_map(|part| part.split_once(']')?.0.parse().ok());
         last = rest.unwrap_or(last);
-        println!("{way:?}, round {round}: power cut behind transaction {last}");
+        println!("{way:?}, round {round}: power cut after transaction {last}");
     }
     let mut machine = debian.boot();
     machine.log_in();

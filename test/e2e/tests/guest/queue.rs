@@ -18,7 +18,7 @@ echo none >$queue/scheduler
 must /bin/mke2fs -q -t ext4 $device
 must mount $device /mnt
 most=0
-for round in $(seq $(told rounds)); do
+for round in $(seq $(option rounds)); do
     dd if=/dev/urandom of=/run/data bs=1M count=16 2>/dev/null
     rm -f /run/dd
     (dd if=/run/data of=/mnt/file bs=1M conv=fsync 2>/dev/null; echo $? >/run/dd) &

@@ -6,7 +6,7 @@ use tonearm_tests::{Bench, recipe};
 
 const SCRIPT: &str = "
 must modprobe virtio_blk
-[ $(blockdev --getsize64 /dev/vda) = $(told bytes) ] || failed \"the disk has $(blockdev --getsize64 /dev/vda) bytes\"
+[ $(blockdev --getsize64 /dev/vda) = $(option bytes) ] || failed \"the disk has $(blockdev --getsize64 /dev/vda) bytes\"
 must dd if=/dev/zero of=/dev/vda bs=4096 count=16 conv=fsync
 ";
 
@@ -32,8 +32,8 @@ fn the_machines_of_the_document_boot() {
         };
         let words = of("qemu-system-x86_64", way);
         let options: Vec<&str> = words.iter().skip(1).map(String::as_str).collect();
-        let told = format!("bytes={}", 40u64 << 30);
-        image.boot(&bench, &options, &told).ended();
+        let words = format!("bytes={}", 40u64 << 30);
+        image.boot(&bench, &options, &words).ended();
         server.end_ok();
     }
 }

@@ -14,7 +14,7 @@ pub fn digest(bytes: &[u8]) -> Content {
     Rc::new(bytes.chunks(BLOCK as usize).map(crc32c).collect())
 }
 
-/// States of the volume by commit; those of an operation of several commits may be the one before or behind it.
+/// States of the volume by commit; those of an operation of several commits may be the one before or after it.
 #[derive(Clone, Default)]
 pub struct Model<C = Content>(
     /// The states by commit.
@@ -39,7 +39,7 @@ impl<C: Clone + PartialEq> Model<C> {
         Lsn(states.keys().next_back().copied().unwrap_or(0))
     }
 
-    /// An operation has made the commits behind `before` up to `after`.
+    /// An operation has made the commits after `before` up to `after`.
     pub fn note(&self, before: Lsn, after: Lsn, old: C, new: C) {
         if after <= before {
             return;

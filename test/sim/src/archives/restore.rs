@@ -24,12 +24,12 @@ pub fn restore(
     target: Target,
     home: HomeParams,
 ) -> Result<(Lsn, Content), ArchiveError> {
-    restore_with(objects, target, home, Beside::default())
+    restore_with(objects, target, home, During::default())
 }
 
-/// What happens beside a restore.
+/// What happens during a restore.
 #[derive(Default)]
-pub struct Beside {
+pub struct During {
     /// The bucket does not list the last so many objects of each folder.
     pub lag: usize,
     /// When so many objects have been applied, the bucket changes to another one.
@@ -38,7 +38,7 @@ pub struct Beside {
     pub more: Option<(Vec<u8>, Lsn)>,
 }
 
-/// As [`restore`], with something beside it.
+/// As [`restore`], with events during it.
 ///
 /// # Errors
 /// Those of the archive.
@@ -46,9 +46,9 @@ pub fn restore_with(
     objects: &Objects,
     target: Target,
     home: HomeParams,
-    beside: Beside,
+    during: During,
 ) -> Result<(Lsn, Content), ArchiveError> {
-    let Beside { lag, change, more } = beside;
+    let During { lag, change, more } = during;
     let size = 4 << 20;
     let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(16 << 20)]);
     let rt = Rt::new(world.driver());
@@ -120,7 +120,7 @@ pub fn restore_with(
                     let catalog = Catalog::load(&bucket).await?;
                     let now = Plan::make(&bucket, &catalog, &Target::Lsn(plan.lsn)).await?;
                     let kept = now.done_after(&plan, done);
-                    // With another base the store would have to be made anew.
+                    // With another base the store would have to be created again.
                     assert!(kept > 0 || done == 0, "the base is applied again");
                     done = kept;
                     plan = now;

@@ -62,8 +62,8 @@ pub fn with_all_drives(
     let options = cut::options(cut, ordered);
     let (status, found, left) = read(image, &[], cut, options, scrubs, closes)?;
     let first = image.shape.store.first_block();
-    let settled = oracle.settle(first, &found);
-    let prefix = settled.map_err(|violation| violation.0)?;
+    let matched = oracle.match_prefix(first, &found);
+    let prefix = matched.map_err(|violation| violation.0)?;
     for member in &status.members {
         let stale = matches!(member.trouble, Some(Trouble::Stale(_)));
         met.met(Met::Stale, u64::from(stale));
@@ -236,8 +236,8 @@ fn without_a_drive(
     match (found?, opens) {
         (Ok(found), true) => {
             let found = found.map_err(|stop| format!("without drive {drive}: {stop}"))?;
-            let settled = oracle.clone().settle(first, &found);
-            settled.map_err(|violation| format!("without drive {drive}: {}", violation.0))?;
+            let matched = oracle.clone().match_prefix(first, &found);
+            matched.map_err(|violation| format!("without drive {drive}: {}", violation.0))?;
             met.met(Met::Degraded, 1);
             Ok(())
         }

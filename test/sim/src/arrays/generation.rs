@@ -183,7 +183,7 @@ impl Live {
         }
     }
 
-    /// Rebuilds the missing member beside the workload.
+    /// Rebuilds the missing member during the workload.
     fn start_rebuild(&self, open: &OpenArray, rebuild: Rebuild) -> JoinHandle<Result<(), String>> {
         let rate = RebuildRate::new(rebuild.rate);
         if let Some(after) = rebuild.stop_after {
@@ -268,7 +268,7 @@ impl Live {
         let text = match (&lost, &failure) {
             (Some(lost), Some(failure)) if !failure.contains(&lost.to_string()) => {
                 return Err(format!(
-                    "the store has failed ({failure}), and does not tell that {lost}"
+                    "the store has failed ({failure}), and does not say that {lost}"
                 ));
             }
             (_, Some(failure)) => failure.clone(),

@@ -379,8 +379,8 @@ impl Client {
         let (state, mut unit) = (self.now(), Unit::default());
         if resizes {
             unit.resize(&state, id, from);
-            for behind in from..from.next_multiple_of(CELLS as u64) {
-                unit.put(id, behind, 0);
+            for beyond in from..from.next_multiple_of(CELLS as u64) {
+                unit.put(id, beyond, 0);
             }
         } else {
             unit.touch(&state, id);

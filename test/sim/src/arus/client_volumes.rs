@@ -166,8 +166,8 @@ impl Client {
             return Ok(done);
         }
         unit.resize(&before, id, size);
-        for behind in size..blocks_of(size) * cells {
-            unit.put(id, behind, 0);
+        for beyond in size..blocks_of(size) * cells {
+            unit.put(id, beyond, 0);
         }
         if !size.is_multiple_of(cells) {
             let index = size / cells;

@@ -492,10 +492,10 @@ fn take(state: &mut State, name: &str, volume: Rc<Volume>) -> Result<(), String>
 
 /// Zeroes the cells beyond the end. They read as zeroes when the volume grows again.
 fn zero_tail(volume: &mut Volume) {
-    let behind = (volume.size % CELLS as u64) as usize;
-    if behind > 0
+    let end = (volume.size % CELLS as u64) as usize;
+    if end > 0
         && let Some(last) = volume.blocks.last_mut()
     {
-        last[behind..].fill(0);
+        last[end..].fill(0);
     }
 }

@@ -140,7 +140,7 @@ impl Step {
         }
     }
 
-    /// The files that the operation has changed, where `after` is the model behind it.
+    /// The files that the operation has changed, where `after` is the model after it.
     pub fn files(&self, after: &Tree) -> Vec<u64> {
         match self {
             Self::Make(dir, ..) | Self::MakeLink(dir, ..) => vec![*dir, after.next - 1],
@@ -161,7 +161,7 @@ impl Step {
         }
     }
 
-    /// Carries it out, where `after` is the model behind it.
+    /// Carries it out, where `after` is the model after it.
     pub async fn make(&self, fs: &Fs, after: &Tree) -> Made {
         match self {
             Self::Handle(ino) => {
@@ -260,7 +260,7 @@ impl Step {
         }
     }
 
-    /// The states between that of before and that of behind it, for an operation of several units.
+    /// The states between that of before and that of after it, for an operation of several units.
     pub fn between(&self, tree: &Tree) -> Vec<String> {
         let after = |step: Self| {
             let mut tree = tree.clone();

@@ -1,4 +1,4 @@
-//! Units of several operations: others see all of one or nothing, also behind a power cut.
+//! Units of several operations: others see all of one or nothing, also after a power cut.
 
 use super::{Listing, State, Step, Tree, dump};
 use rand_chacha::ChaCha8Rng;
@@ -31,7 +31,7 @@ pub(super) async fn run(
         let made = step.make(unit.fs(), &tree).await;
         if made != expected {
             return Err(format!(
-                "in a unit behind {steps:?}, {step:?} gives {made:?} and not {expected:?}\n{now}"
+                "in a unit after {steps:?}, {step:?} gives {made:?} and not {expected:?}\n{now}"
             ));
         }
         files.extend(step.files(&tree));
@@ -42,7 +42,7 @@ pub(super) async fn run(
         }
     }
     let seen = dump(unit.fs()).await.map_err(text)?;
-    if behind_next(&seen) != behind_next(&tree.listing()) {
+    if after_next(&seen) != after_next(&tree.listing()) {
         let expected = tree.listing();
         return Err(format!("a unit sees\n{seen}\nand not\n{expected}"));
     }
@@ -63,10 +63,10 @@ pub(super) async fn run(
     let before_it = inodes(fs, &files).await;
     let lsn = unit.commit().await.map_err(text)?;
     // A unit may leave a file as it was, its times too.
-    let behind_it = inodes(fs, &files).await;
+    let after_it = inodes(fs, &files).await;
     files.retain(|ino| {
         let is_same = outer.files.get(ino) == tree.files.get(ino);
-        !is_same || before_it[ino] != behind_it[ino]
+        !is_same || before_it[ino] != after_it[ino]
     });
     let is_durable = random.next_u32().is_multiple_of(2);
     if is_durable {
@@ -89,11 +89,11 @@ async fn inodes(fs: &Fs, files: &BTreeSet<u64>) -> BTreeMap<u64, Option<Inode>> 
 }
 
 /// The listing without the number of the next file, which is that of the committed files.
-fn behind_next(listing: &str) -> &str {
+fn after_next(listing: &str) -> &str {
     listing.split_once('\n').map_or("", |(_, files)| files)
 }
 
-/// The files behind a unit that has no effect but on handles, where `tree` are its own.
+/// The files after a unit that has no effect but on handles, where `tree` are its own.
 fn aborted(fs: &Fs, mut outer: Tree, tree: &Tree) -> Tree {
     outer.taken = outer.taken.max(tree.next);
     for ino in tree.open.difference(&outer.open) {

@@ -103,7 +103,7 @@ fn stalled_writer_ends_at_a_number_that_is_free_again() {
 }
 
 /// A writer has found the end of the chain, and is stalled before it puts its opening there. The number is free again when it
-/// goes on. It finds the end anew, and continues the chain there.
+/// goes on. It finds the end again, and continues the chain there.
 #[test]
 fn stalled_opening_is_put_again_at_the_end() {
     let image = shape(Layout::Overwrite, 64).create_with_spare(1 << 20);

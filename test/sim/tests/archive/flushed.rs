@@ -8,8 +8,8 @@ use tonearm_format::ArchiveKind;
 /// The first byte of the entry that ends a commit (docs/format/archive.md).
 const COMMIT: u8 = 5;
 
-/// The entries of all commits of the chain behind commit `after`, and the last commit.
-fn entries_behind(objects: &Objects, after: Lsn) -> (Vec<u8>, Lsn) {
+/// The entries of all commits of the chain after commit `after`, and the last commit.
+fn entries_after(objects: &Objects, after: Lsn) -> (Vec<u8>, Lsn) {
     let world = SimWorld::new(SimOptions::default(), Vec::new());
     let rt = Rt::new(world.driver());
     let (own, shared) = (rt.clone(), objects.clone());
@@ -57,7 +57,7 @@ fn an_archive_of_flushed_commits_is_wrong_after_a_crash_and_one_of_durable_commi
             pause: PAUSE,
         };
         let first = one(0, 30 + seed, false);
-        let (cut, accepted) = run_beside(&image, &ours, &model, first, &mut counts);
+        let (cut, accepted) = run_with_accepted(&image, &ours, &model, first, &mut counts);
         let durable = model.1.get();
         let archived = restorable(&ours).last().map_or(Lsn(0), |part| part.last);
         assert!(archived <= durable, "{archived} is not durable");
@@ -69,14 +69,14 @@ fn an_archive_of_flushed_commits_is_wrong_after_a_crash_and_one_of_durable_commi
             disks: accepted,
             ..image.clone()
         };
-        run_beside(&whole, &theirs, &all, one(1, 0, true), &mut counts);
+        run_with_accepted(&whole, &theirs, &all, one(1, 0, true), &mut counts);
         let flushed = restorable(&theirs).last().map_or(Lsn(0), |part| part.last);
 
         // The crash takes commits back, and the log is filled again.
         image.disks = cut;
         run(&image, &ours, &model, one(2, 30, true), &mut counts);
         check(&ours, &model, &mut counts, home);
-        let (entries, last) = entries_behind(&ours, flushed);
+        let (entries, last) = entries_after(&ours, flushed);
         if flushed <= durable || last <= flushed {
             continue;
         }
@@ -85,9 +85,9 @@ fn an_archive_of_flushed_commits_is_wrong_after_a_crash_and_one_of_durable_commi
             &theirs,
             Target::Latest,
             home,
-            Beside {
+            During {
                 more: Some((entries, last)),
-                ..Beside::default()
+                ..During::default()
             },
         );
         let (_, found) = restored.unwrap();

@@ -17,9 +17,9 @@ pub(super) struct Gate {
     /// Every object that was ever put.
     all: Objects,
     requests: Requests,
-    /// Tells at each request whether it is held from then on, until the gate is opened.
+    /// Returns at each request whether it is held from then on, until the gate is opened.
     pub(super) holds: Box<Holds>,
-    /// Tells of which objects it is answered that there are none.
+    /// Returns whether an object is answered as absent.
     pub(super) hides: Box<dyn Fn(&str) -> bool>,
     pub(super) is_open: Rc<Cell<bool>>,
     pub(super) is_held: Rc<Cell<bool>>,
@@ -393,12 +393,12 @@ fn merged_ranges_give_the_states_that_are_left() {
                 let some = plans.keys().step_by(11);
                 for lsn in some.filter(|lsn| known.model.0.borrow().contains_key(lsn)) {
                     let target = Target::Lsn(Lsn(*lsn));
-                    let beside = Beside {
+                    let during = During {
                         lag,
-                        ..Beside::default()
+                        ..During::default()
                     };
                     let (_, found) =
-                        restore_with(&known.objects, target, overwrite(), beside).unwrap();
+                        restore_with(&known.objects, target, overwrite(), during).unwrap();
                     known.model.expects(Lsn(*lsn), &found);
                 }
             }
@@ -513,18 +513,18 @@ fn a_restore_goes_on_when_its_objects_are_merged_meanwhile() {
         }
         let (_, plans) = read(&before, 0);
         for (lsn, plan) in plans.iter().step_by(2) {
-            let beside = Beside {
+            let during = During {
                 change: Some((*lsn as usize % plan.objects.len(), known.objects.clone())),
-                ..Beside::default()
+                ..During::default()
             };
-            match restore_with(&before, Target::Lsn(Lsn(*lsn)), overwrite(), beside) {
+            match restore_with(&before, Target::Lsn(Lsn(*lsn)), overwrite(), during) {
                 Ok((made, found)) => {
                     assert_eq!(made, Lsn(*lsn));
                     known.model.expects(made, &found);
                     over += 1;
                 }
                 Err(ArchiveError::NotRestorable { what, .. }) => {
-                    // Merged ranges behind the base may have no state before their end.
+                    // Merged ranges after the base may have no state before their end.
                     let none = what == format!("commit {lsn} cannot be restored");
                     let merged = what.contains("only the last state is kept; restore commit ");
                     assert!(none || merged, "{what}");

@@ -7,8 +7,8 @@ use tonearm_engine::ArchiveState;
 /// What a bucket answers to a request, in place of carrying it out.
 type Says = Rc<RefCell<Option<BucketError>>>;
 
-/// A bucket that answers as it is told.
-struct Told {
+/// A bucket that answers as the test sets it.
+struct Scripted {
     inner: SimBucket,
     /// To all requests.
     all: Says,
@@ -16,7 +16,7 @@ struct Told {
     but_puts: Says,
 }
 
-impl Told {
+impl Scripted {
     fn pass(&self, is_put: bool) -> Result<(), BucketError> {
         let says = self.all.borrow().clone();
         let says = says.or_else(|| self.but_puts.borrow().clone().filter(|_| !is_put));
@@ -24,7 +24,7 @@ impl Told {
     }
 }
 
-impl Bucket for Told {
+impl Bucket for Scripted {
     fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>> {
         Box::pin(async move {
             self.pass(true)?;
@@ -141,7 +141,7 @@ fn with_archive<F: Future<Output = ()> + 'static>(
     image.run(7, move |_, rt: Rt, image: StoreImage| async move {
         let disk = image.open_disk(&rt, open_options()).await.unwrap();
         let source = EngineSource::new(disk.engine(), &rt, clock(&rt, START_MS));
-        let bucket = Told {
+        let bucket = Scripted {
             inner: SimBucket::sound(&rt, &Objects::default()),
             all: Rc::new(RefCell::new(first)),
             but_puts: Says::default(),

@@ -50,7 +50,7 @@ fn a_time_gives_the_last_commit_that_was_durable_then() {
     );
 }
 
-/// What was there before the archive is in no range: the opening of the archive and its base tell the time of it. The machine
+/// What was there before the archive is in no range: the opening of the archive and its base give its time. The machine
 /// sleeps for an hour, in which the executor's clock stands still.
 #[test]
 fn a_time_before_the_first_range_gives_what_was_there_before_the_archive() {
@@ -99,7 +99,7 @@ fn a_time_before_the_first_range_gives_what_was_there_before_the_archive() {
     });
 }
 
-/// A restore to each of the times must make the state of the commit that stands beside it. `look` looks at the catalog. Returns the
+/// A restore to each of the times must make the state of the commit next to it. `look` looks at the catalog. Returns the
 /// error for a time before all of them.
 fn check_plans(
     objects: Objects,

@@ -261,7 +261,7 @@ fn check(left: &Store, oracle: &Oracle, cut: u64, tally: &mut Tally) -> Result<(
     tally.fixed += fixed;
     oracle
         .clone()
-        .settle(FIRST, &expected)
+        .match_prefix(FIRST, &expected)
         .map_err(|violation| violation.0)?;
     // The power fails again while nothing is being written, and a member fails with it.
     let again = Store {

@@ -81,7 +81,7 @@ fn run(plan: ArrayShape, seed: u64, by_itself: bool, step: u64, tally: &Tally) {
     running.rt.shut_down();
     assert_eq!(*cuts.failure.borrow(), None);
     let (found, closed) = read_all(&closed, seed, &[]).unwrap();
-    oracle.borrow().clone().settle(FIRST, &found).unwrap();
+    oracle.borrow().clone().match_prefix(FIRST, &found).unwrap();
     for away in (1..=closed.spare()).filter(|away| by_itself || *away != FAILS) {
         let (without, _) = read_all(&closed, seed, &[away]).unwrap();
         same(&without, &found, "replaced", Some(away)).unwrap();
@@ -98,8 +98,8 @@ fn finished_after(
 ) -> Result<(), String> {
     tally.cuts.set(tally.cuts.get() + 1);
     let (expected, left) = read_all(left, cut, &[])?;
-    let settled = oracle.clone().settle(FIRST, &expected);
-    settled.map_err(|violation| violation.0)?;
+    let matched = oracle.clone().match_prefix(FIRST, &expected);
+    matched.map_err(|violation| violation.0)?;
     let states = left.states();
     let is_rebuilding = |state: &MemberState| matches!(state, MemberState::Rebuilding { .. });
     let missing = states.contains(&MemberState::Missing);

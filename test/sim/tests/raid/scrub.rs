@@ -1,5 +1,5 @@
-//! Members that return wrong content: a scrub computes it from the others, as far as it can be told from checksums, and
-//! makes parity right after that. Beside it the store is in use, and the power is cut.
+//! Members that return wrong content: a scrub computes it from the others, as far as checksums show it, and
+//! makes parity right after that. Meanwhile the store is in use, and the power is cut.
 
 use crate::blocks::{BLOCK, COUNT, FIRST, fill, patient, restless, same, stamps, workload};
 use crate::stores::{HYLOG, OVERWRITE, Running, SEGMENTS, open, read_all};
@@ -134,20 +134,20 @@ fn what_one_member_has_rotten_is_repaired() {
     for plan in [OVERWRITE, FIVE, SEGMENTS, HYLOG] {
         let (store, expected) = written(plan, 5);
         let mut repaired = 0;
-        for rotten in 1..=plan.members {
+        for corrupt in 1..=plan.members {
             let mut store = store.clone();
-            let rows = (store.disks[rotten].size - HEADER_AREA_BYTES) / plan.stripe_bytes;
+            let rows = (store.disks[corrupt].size - HEADER_AREA_BYTES) / plan.stripe_bytes;
             for row in 0..rows {
                 // Each time in another place of the unit.
                 let within = (row * 4999 + 100) % plan.stripe_bytes;
-                store.disks[rotten]
+                store.disks[corrupt]
                     .flip(HEADER_AREA_BYTES + row * plan.stripe_bytes + within, 0x08);
             }
             let (looked, writes, looked_at) = scrubbed(&store, 8, Scrub::Look);
             assert!(!looked.is_sound() && looked.parity_damaged > rows / 2);
             assert_eq!((looked.repaired, looked.parity_repaired, writes), (0, 0, 0));
             let (report, writes, after) = scrubbed(&looked_at, 9, Scrub::Repair);
-            assert!(report.is_sound(), "member {rotten}: {report:?}");
+            assert!(report.is_sound(), "member {corrupt}: {report:?}");
             assert!(report.repaired > 0 && report.parity_repaired > 0);
             assert_eq!(report.repaired + report.parity_repaired, writes);
             repaired += report.repaired;
@@ -161,7 +161,7 @@ fn what_one_member_has_rotten_is_repaired() {
     }
 }
 
-/// The places of the members that have this content as data. Beside holes the parity has it, too.
+/// The places of the members that have this content as data. Next to holes the parity has it, too.
 fn places(store: &ArrayImage, content: &[u8]) -> Vec<(usize, u64)> {
     let mut found = Vec::new();
     for member in 1..=store.shape.members {
@@ -179,7 +179,7 @@ fn places(store: &ArrayImage, content: &[u8]) -> Vec<(usize, u64)> {
     found
 }
 
-/// Two members are wrong in the same place of a stripe: nothing tells what is right, and nothing is written.
+/// Two members are wrong in the same place of a stripe: nothing shows what is right, and nothing is written.
 #[test]
 fn what_two_members_have_rotten_is_reported_and_left_alone() {
     for plan in [OVERWRITE, FIVE, SEGMENTS] {
@@ -215,18 +215,18 @@ fn what_two_members_have_rotten_is_reported_and_left_alone() {
     }
 }
 
-/// The scrub runs beside a load that shares stripes with what is repaired. A cut at any time leaves a store of which nothing
-/// is lost that was not rotten, and nothing at all once the scrub has ended.
+/// The scrub runs during a load that shares stripes with what is repaired. A cut at any time leaves a store of which nothing
+/// is lost that was not corrupt, and nothing at all once the scrub has ended.
 #[test]
 fn a_scrub_under_load_survives_every_cut() {
     let (mut count, mut repaired) = (0, 0);
     for (plan, seed) in [(OVERWRITE, 3), (FIVE, 4), (SEGMENTS, 5), (HYLOG, 6)] {
         let (mut store, before) = written(plan, seed);
-        let rotten = 1 + seed as usize % plan.members;
+        let corrupt = 1 + seed as usize % plan.members;
         let mut blocks = Vec::new();
         for number in COLD.step_by(3) {
             for (member, at) in places(&store, &content(number)) {
-                if member == rotten {
+                if member == corrupt {
                     store.disks[member].flip(at + 2000, 0x04);
                     blocks.push(number);
                 }
@@ -281,17 +281,17 @@ fn a_scrub_under_load_survives_every_cut() {
     assert!(count > 60, "{count} cuts");
 }
 
-/// Verifies what a cut has left: `rotten` blocks may be damaged unless the scrub has ended.
+/// Verifies what a cut has left: `corrupt` blocks may be damaged unless the scrub has ended.
 fn after_cut(
     left: &ArrayImage,
     oracle: &Oracle,
-    rotten: &[u64],
+    corrupt: &[u64],
     ended: bool,
     cut: u64,
 ) -> Result<(), String> {
     let (expected, closed) = read_all(left, cut, &[])?;
-    let settled = oracle.clone().settle(FIRST, &expected);
-    settled.map_err(|violation| violation.0)?;
+    let matched = oracle.clone().match_prefix(FIRST, &expected);
+    matched.map_err(|violation| violation.0)?;
     for away in 0..=left.shape.members {
         let away = if away == 0 { vec![] } else { vec![away] };
         let running = Running::of(&closed, cut);
@@ -303,7 +303,7 @@ fn after_cut(
         })?;
         running.rt.shut_down();
         same(&found, &expected, "closed", away.first().copied())?;
-        let excused = |block: &u64| !ended && (!away.is_empty() || rotten.contains(block));
+        let excused = |block: &u64| !ended && (!away.is_empty() || corrupt.contains(block));
         if let Some(block) = damaged.iter().find(|block| !excused(block)) {
             return Err(format!("block {block} is damaged, without {away:?}"));
         }
@@ -312,7 +312,7 @@ fn after_cut(
 }
 
 /// Recovery computes parity from what the members hold, and does not verify it: with segments everywhere, with overwriting
-/// only where the log says that writes were interrupted. What is rotten there by then cannot be repaired any more. It stays an
+/// only where the log says that writes were interrupted. What is corrupt there by then cannot be repaired any more. It stays an
 /// error: its checksum is kept elsewhere.
 #[test]
 fn what_is_rotten_when_a_crash_makes_parity_anew_stays_an_error() {
@@ -336,7 +336,7 @@ fn what_is_rotten_when_a_crash_makes_parity_anew_stays_an_error() {
         let crashed = store.with(running.world.crash().images(7));
         running.rt.shut_down();
         let (found, opened) = read_all(&crashed, 8, &[]).unwrap();
-        oracle.borrow().clone().settle(FIRST, &found).unwrap();
+        oracle.borrow().clone().match_prefix(FIRST, &found).unwrap();
         let damaged = |store: &ArrayImage| {
             let running = Running::of(store, 9);
             let (rt, own) = (running.rt.clone(), store.clone());
@@ -357,7 +357,7 @@ fn what_is_rotten_when_a_crash_makes_parity_anew_stays_an_error() {
                 assert_eq!(
                     (report.parity_damaged, report.repaired),
                     (0, 0),
-                    "made anew"
+                    "made again"
                 );
                 assert_eq!(damaged(&after), [number]);
             }
@@ -436,17 +436,17 @@ fn a_scrub_lets_reads_of_clients_go_first_and_ends_all_the_same() {
     let (store, _) = written(OVERWRITE, 13);
     let long = Nanos::from_secs(3600);
     let (alone, report) = duration(&store, 0, 0, long);
-    let (beside, same) = duration(&store, 0, 8, long);
+    let (shared, same) = duration(&store, 0, 8, long);
     assert!(!same.cancelled && same.blocks == report.blocks);
     // It waits at each step, but no longer than 10 ms.
     let steps = report.groups + 2;
-    println!("{steps} steps, alone {alone:?}, beside readers {beside:?}");
+    println!("{steps} steps, alone {alone:?}, with readers {shared:?}");
     assert!(
-        beside.0 > alone.0 + (steps - 1) * 8_000_000,
-        "{beside:?}, {alone:?}"
+        shared.0 > alone.0 + (steps - 1) * 8_000_000,
+        "{shared:?}, {alone:?}"
     );
     assert!(
-        beside.0 < 2 * alone.0 + steps * 20_000_000,
-        "{beside:?}, {alone:?}"
+        shared.0 < 2 * alone.0 + steps * 20_000_000,
+        "{shared:?}, {alone:?}"
     );
 }

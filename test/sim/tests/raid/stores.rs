@@ -164,7 +164,7 @@ fn check(
     let (expected, closed) = read_all(left, cut, &[])?;
     let mut oracle = oracle.clone();
     oracle
-        .settle(crate::blocks::FIRST, &expected)
+        .match_prefix(crate::blocks::FIRST, &expected)
         .map_err(|violation| violation.0)?;
     if stale {
         // The next opening knows it, too, and the survivors alone have everything.
@@ -303,8 +303,8 @@ fn late(left: &ArrayImage, oracle: &Oracle, cut: u64) -> Result<bool, String> {
         return Err(format!("degraded, without {away}: {error}"));
     }
     let (found, closed) = read_all(left, cut, &[])?;
-    let settled = oracle.clone().settle(crate::blocks::FIRST, &found);
-    settled.map_err(|violation| violation.0)?;
+    let matched = oracle.clone().match_prefix(crate::blocks::FIRST, &found);
+    matched.map_err(|violation| violation.0)?;
     // Closed in order, it does without.
     let (found_without, _) = read_all(&closed, cut, &[away])?;
     same(&found_without, &found, "closed", Some(away))?;
@@ -423,8 +423,11 @@ fn a_member_that_fails_while_a_crashed_store_is_recovered_costs_nothing() {
             assert!(!missing || requests.failed.get() > 0);
             let (found, _) = read_all(&left, seed, &[])
                 .unwrap_or_else(|error| panic!("seed {seed}, {pulled} pulled at {at}: {error}"));
-            let settled = oracle.borrow().clone().settle(crate::blocks::FIRST, &found);
-            settled.map_err(|violation| violation.0).unwrap();
+            let matched = oracle
+                .borrow()
+                .clone()
+                .match_prefix(crate::blocks::FIRST, &found);
+            matched.map_err(|violation| violation.0).unwrap();
         }
     }
     println!("{refused} openings refused, {degraded} degraded");
@@ -434,32 +437,32 @@ fn a_member_that_fails_while_a_crashed_store_is_recovered_costs_nothing() {
     );
 }
 
-/// A member fails when the array tells its members that it is in use. The power is cut before they are told that this
+/// A member fails when the array marks its members as in use. The power is cut before they record that this
 /// member is missing. It lacks nothing then, so with all members there the store opens.
 #[test]
 fn a_member_that_could_not_be_told_is_used_after_a_cut() {
     let (store, seed) = (OVERWRITE.create(), 12);
     let running = Running::of(&store, seed);
-    let (told, cuts) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
-    let seen = told.clone();
+    let (marks, cuts) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
+    let seen = marks.clone();
     running.world.set_fault(move |request| {
-        let tells = matches!(request.op, Op::Write | Op::WriteDurable)
+        let marks_it = matches!(request.op, Op::Write | Op::WriteDurable)
             && request.offset < HEADER_AREA_BYTES
             && request.device == DeviceId(2);
-        seen.set(seen.get() + u64::from(tells));
-        // The opening tells it in all four slots.
-        (tells && seen.get() > SUPERBLOCK_SLOTS).then_some(IoError::EIO)
+        seen.set(seen.get() + u64::from(marks_it));
+        // The opening marks it in all four slots.
+        (marks_it && seen.get() > SUPERBLOCK_SLOTS).then_some(IoError::EIO)
     });
     let oracle = Rc::new(RefCell::new(Oracle::default()));
     let count = cuts.clone();
     let checked = running.check_cuts(&store, &oracle, (seed, 1), move |left, oracle, io| {
-        if told.get() <= SUPERBLOCK_SLOTS || count.get() == 200 {
+        if marks.get() <= SUPERBLOCK_SLOTS || count.get() == 200 {
             return Ok(());
         }
         count.set(count.get() + 1);
         let (found, _) = read_all(left, io, &[])?;
-        let settled = oracle.clone().settle(crate::blocks::FIRST, &found);
-        settled.map(drop).map_err(|violation| violation.0)
+        let matched = oracle.clone().match_prefix(crate::blocks::FIRST, &found);
+        matched.map(drop).map_err(|violation| violation.0)
     });
     let (rt, own) = (running.rt.clone(), store.clone());
     let members = running.rt.block_on(async move {
@@ -476,7 +479,7 @@ fn a_member_that_could_not_be_told_is_used_after_a_cut() {
     assert_eq!(cuts.get(), 200);
 }
 
-/// Two power cuts in a row, each while an opening tells the members that it begins: in the second half of a save, and in
+/// Two power cuts in a row, each while an opening marks the members as in use: in the second half of a save, and in
 /// the first half of the save that repeats it. Each member still has a whole copy of the state.
 #[test]
 fn a_save_that_is_cut_twice_leaves_a_copy_on_each_member() {
@@ -645,8 +648,8 @@ fn a_rebuild_under_load_survives_every_cut_and_goes_on() {
 /// Rebuilds what a cut has left, and verifies it, also without each of the members.
 fn rebuilt_after(left: &ArrayImage, oracle: &Oracle, cut: u64) -> Result<(), String> {
     let (expected, left) = read_all(left, cut, &[])?;
-    let settled = oracle.clone().settle(crate::blocks::FIRST, &expected);
-    settled.map_err(|violation| violation.0)?;
+    let matched = oracle.clone().match_prefix(crate::blocks::FIRST, &expected);
+    matched.map_err(|violation| violation.0)?;
     let running = Running::of(&left, cut);
     let (rt, own) = (running.rt.clone(), left.clone());
     running.rt.block_on(async move {
@@ -708,10 +711,13 @@ fn a_second_member_pulled_in_a_rebuild_is_an_error_and_loses_nothing() {
             }
             let (found, _) = read_all(&left, at, &[])
                 .unwrap_or_else(|what| panic!("seed {seed}, drive {drive} pulled at {at}: {what}"));
-            let settled = oracle.borrow().clone().settle(crate::blocks::FIRST, &found);
+            let matched = oracle
+                .borrow()
+                .clone()
+                .match_prefix(crate::blocks::FIRST, &found);
             assert!(
-                settled.is_ok(),
-                "seed {seed}, drive {drive} pulled at {at}: {settled:?}"
+                matched.is_ok(),
+                "seed {seed}, drive {drive} pulled at {at}: {matched:?}"
             );
         }
     }
@@ -752,8 +758,11 @@ fn two_members_that_fail_for_a_moment_lose_nothing() {
             lost += u64::from(worked.is_err());
             let (found, _) = read_all(&left, at as u64, &[])
                 .unwrap_or_else(|what| panic!("seed {seed}, failure at {at}: {what}"));
-            let settled = oracle.borrow().clone().settle(crate::blocks::FIRST, &found);
-            assert!(settled.is_ok(), "seed {seed}, failure at {at}: {settled:?}");
+            let matched = oracle
+                .borrow()
+                .clone()
+                .match_prefix(crate::blocks::FIRST, &found);
+            assert!(matched.is_ok(), "seed {seed}, failure at {at}: {matched:?}");
         }
     }
     println!("{points} failures of two members, {lost} ended the store");

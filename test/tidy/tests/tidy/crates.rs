@@ -270,7 +270,7 @@ fn engine_crates_have_the_strict_lints() {
         if OWN_LINTS.contains(&name.as_str()) || CHOOSERS.contains(&name.as_str()) {
             continue;
         }
-        // A clippy.toml beside the crate's Cargo.toml would replace that of the workspace.
+        // A clippy.toml next to the crate's Cargo.toml would replace that of the workspace.
         for file in ["clippy.toml", ".clippy.toml"] {
             if root().join(name).join(file).exists() {
                 faults.push(format!("{name}/{file}"));

@@ -179,7 +179,7 @@ impl DriveFaults {
     }
 
     /// When the completion of a request is reported that was submitted at `submitted` and done at `done`; `None` is never.
-    pub fn told_at(&mut self, submitted: Nanos, done: Nanos) -> Option<Nanos> {
+    pub fn reported_at(&mut self, submitted: Nanos, done: Nanos) -> Option<Nanos> {
         self.expire(done);
         let mut at = done;
         for state in &self.lasting {

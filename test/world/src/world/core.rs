@@ -232,12 +232,12 @@ impl World {
                 serial: flight.serial,
                 slot,
             };
-            let told = if disk.faults.is_idle() {
+            let reported = if disk.faults.is_idle() {
                 Some(done.at)
             } else {
-                disk.faults.told_at(flight.submitted, done.at)
+                disk.faults.reported_at(flight.submitted, done.at)
             };
-            if let Some(at) = told {
+            if let Some(at) = reported {
                 self.late.push(Reverse((at, end)));
             }
         }

@@ -82,7 +82,7 @@ impl Disk {
             covered: Vec::new(),
         };
         if durable {
-            self.settle(&write);
+            self.make_stable(&write);
         } else {
             self.cache.push_back(write);
             self.completed += 1;
@@ -124,7 +124,7 @@ impl Disk {
     }
 
     /// Makes `write` stable at once. It hides older writes in the cache.
-    fn settle(&mut self, write: &Unstable) {
+    fn make_stable(&mut self, write: &Unstable) {
         write.put(&mut self.stable);
         let range = write.range();
         for older in self.cache.iter_mut().chain(&mut self.orphans) {

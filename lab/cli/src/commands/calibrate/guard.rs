@@ -19,9 +19,9 @@ struct Family {
 /// # Errors
 /// With the use, or when it cannot be found out.
 pub fn refuse_in_use(path: &Path) -> anyhow::Result<()> {
-    let told = fs::metadata(path).with_context(|| format!("{}", path.display()))?;
-    let family = match told.file_type().is_block_device() {
-        true => family(Path::new("/sys"), told.rdev())
+    let metadata = fs::metadata(path).with_context(|| format!("{}", path.display()))?;
+    let family = match metadata.file_type().is_block_device() {
+        true => family(Path::new("/sys"), metadata.rdev())
             .with_context(|| format!("cannot find out who uses {}", path.display()))?,
         false => Family::default(),
     };

@@ -5,8 +5,8 @@
 //! 2. However the measurement ends, the results so far are in the state file.
 
 mod guard;
+mod output;
 mod subject;
-mod tell;
 
 use crate::cli::{Calibrate, ProfileGrid};
 use anyhow::{Context, bail};
@@ -82,7 +82,7 @@ pub fn run(arguments: Calibrate) -> anyhow::Result<ExitCode> {
         }
         taken?;
     }
-    tell::tell(&arguments, &subject, &found, &spec, &text)?;
+    output::print(&arguments, &subject, &found, &spec, &text)?;
     if let Some(state) = &state {
         // The results are written, so the state is no longer needed, and a file that is left does no harm.
         let _ = std::fs::remove_file(state);
@@ -111,7 +111,7 @@ fn journal(arguments: &Calibrate, about: &str, state: Option<&Path>) -> anyhow::
         (Some(state), true) => Ok(Journal::load(about, state)?),
         (Some(state), false) if state.exists() => bail!(
             "{} is the state of a calibration that has not ended; go on with it by --resume, or \
-             remove the file to begin anew",
+             remove the file to begin again",
             state.display()
         ),
         (None, true) => bail!("name the state that is to be resumed with --state"),

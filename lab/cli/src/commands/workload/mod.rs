@@ -1,7 +1,7 @@
 //! `tonearm-lab workload`: loads of page accesses from the command line.
 
 mod measure;
-mod tell;
+mod output;
 mod tpcc;
 
 use self::measure::{Flow, Measure};
@@ -158,7 +158,7 @@ fn skewed(
     let mut workload = SkewedPages::new(options);
     measure.run(options.accesses, |accesses| fill(&mut workload, accesses))?;
     let report = measure.finish(name, Some(options.seed), options.pages, more)?;
-    tell::tell(make, &report)
+    output::print(make, &report)
 }
 
 fn trace(load: &TraceLoad) -> anyhow::Result<ExitCode> {
@@ -189,7 +189,7 @@ fn trace(load: &TraceLoad) -> anyhow::Result<ExitCode> {
         seconds: times.map(|(first, last)| last.since(first).0 as f64 / 1e9),
     };
     let report = measure.finish(name, None, pages, more)?;
-    tell::tell(&load.make, &report)
+    output::print(&load.make, &report)
 }
 
 /// Puts the next accesses of `workload` into `accesses`; false at the end.

@@ -1,7 +1,7 @@
 //! `tonearm-lab workload tpcc`.
 
 use super::measure::{BATCH, Counts, Measure};
-use super::{More, Paper, tell};
+use super::{More, Paper, output};
 use crate::cli::TpccLoad;
 use anyhow::Context;
 use serde::Serialize;
@@ -117,14 +117,14 @@ pub fn run(load: &TpccLoad) -> anyhow::Result<ExitCode> {
         }
     }
     let pool = load.make.pool.is_some();
-    let (all, behind) = (
+    let (all, pooled) = (
         by_owner(&tpcc, &measure.counts),
         by_owner(&tpcc, &measure.behind_pool),
     );
     let objects = tpcc.sizes().into_iter().map(|size| {
         let of =
             |counts: &BTreeMap<&str, [u64; 2]>| counts.get(size.name).copied().unwrap_or_default();
-        let ([reads, writes], [pool_reads, pool_writes]) = (of(&all), of(&behind));
+        let ([reads, writes], [pool_reads, pool_writes]) = (of(&all), of(&pooled));
         Object {
             name: size.name,
             rows: size.rows,
@@ -147,7 +147,7 @@ pub fn run(load: &TpccLoad) -> anyhow::Result<ExitCode> {
     };
     let name = format!("TPC-C, {} warehouses", load.warehouses);
     let report = measure.finish(name, Some(load.seed), tpcc.allocated(), More::Tpcc(figures))?;
-    tell::tell(&load.make, &report)
+    output::print(&load.make, &report)
 }
 
 /// Reads and writes of each table and index.

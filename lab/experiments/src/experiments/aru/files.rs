@@ -48,7 +48,7 @@ pub trait Files: Clone + 'static {
     async fn sync(&self) -> Result<(), LoadError>;
 
     /// Waits until the file system does nothing more by itself, and has no content of files in memory. Metadata may stay there.
-    async fn settle(&self) -> Result<(), LoadError>;
+    async fn sync_all(&self) -> Result<(), LoadError>;
 
     /// Writes that were done again since the opening, because they ended in a conflict.
     fn conflicts(&self) -> u64;

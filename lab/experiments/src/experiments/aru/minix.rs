@@ -134,7 +134,7 @@ impl Minix {
         self.0.cache.edit(block + bit / BITS, clear).await
     }
 
-    /// A zone as near behind the file's first one as there is.
+    /// The nearest free zone after the file's first one.
     async fn new_zone(&self, near: u32) -> Result<u32, LoadError> {
         let from = u64::from(near).saturating_sub(FIRST_ZONE);
         let bit = self.take_bit(ZONE_MAP, BLOCKS - FIRST_ZONE, from).await?;
@@ -357,7 +357,7 @@ impl Files for Minix {
         self.0.cache.sync().await
     }
 
-    async fn settle(&self) -> Result<(), LoadError> {
+    async fn sync_all(&self) -> Result<(), LoadError> {
         let _turn = self.turn().await;
         self.0.cache.drop_content();
         Ok(())

@@ -104,7 +104,7 @@ async fn programs_of<F: Files>(
             });
         }
     }
-    settle(systems).await?;
+    sync_all(systems).await?;
     Ok(all)
 }
 
@@ -145,7 +145,7 @@ async fn run_phase<F: Files>(
         }
     }
     let phase = measured.end(systems).await?;
-    settle(systems).await?;
+    sync_all(systems).await?;
     Ok(phase)
 }
 
@@ -195,7 +195,7 @@ pub async fn large<F: Files>(
     let directory = system.make_directory("program0").await?;
     let file = system.make(directory, "large").await?;
     let systems = std::slice::from_ref(system);
-    settle(systems).await?;
+    sync_all(systems).await?;
     let mut random = Random::new(seed, 7);
     // The version of each block's content.
     let mut version = 0;
@@ -232,7 +232,7 @@ pub async fn large<F: Files>(
         });
         all_of(lanes.collect()).await?;
         *phase = measured.end(systems).await?;
-        settle(systems).await?;
+        sync_all(systems).await?;
     }
     Ok(phases)
 }
@@ -265,10 +265,10 @@ impl Measured {
     }
 }
 
-async fn settle<F: Files>(systems: &[F]) -> Result<(), LoadError> {
+async fn sync_all<F: Files>(systems: &[F]) -> Result<(), LoadError> {
     for system in systems {
         system.sync().await?;
-        system.settle().await?;
+        system.sync_all().await?;
     }
     Ok(())
 }

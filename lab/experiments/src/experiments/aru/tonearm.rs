@@ -33,7 +33,7 @@ const LINGER: Nanos = Nanos::from_millis(100);
 pub enum Units {
     /// "old": an operation begins when the one before has ended, so that there is one unit at a time.
     Sequential,
-    /// "new": each operation is a unit beside those of other programs.
+    /// "new": each operation is a unit concurrent with those of other programs.
     Concurrent,
 }
 
@@ -143,7 +143,7 @@ impl Files for Tonearm {
         Ok(self.fs.sync(None).await?)
     }
 
-    async fn settle(&self) -> Result<(), LoadError> {
+    async fn sync_all(&self) -> Result<(), LoadError> {
         self.rt.sleep(SETTLED).await;
         Ok(())
     }

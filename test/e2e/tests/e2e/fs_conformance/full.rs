@@ -69,7 +69,7 @@ fn a_full_store_changes_nothing_and_works_again() {
     let (mut writes, mut renames) = (0, 0);
     for round in 0..3 {
         let files = fill(&root, round);
-        // Writes behind the end, into holes and by truncation upwards of a block: all or nothing.
+        // Writes beyond the end, into holes and by truncation upwards of a block: all or nothing.
         let file = File::options()
             .read(true)
             .write(true)
@@ -129,7 +129,7 @@ fn a_full_store_changes_nothing_and_works_again() {
         fs::write(root.join("again"), noise(3, 4 * MIB)).expect("written again");
         fs::remove_file(root.join("again")).expect("removed");
     }
-    // Files are freed behind their unlink. Pages of the tree stay with it.
+    // Files are freed after their unlink. Pages of the tree stay with it.
     let mut now = free_blocks(&root);
     for _ in 0..200 {
         if now + 600 >= free {

@@ -93,7 +93,7 @@ fn pjdfstest_passes() {
     let server = server.unwrap_or_else(|ran| panic!("not mounted: {ran:?}"));
     let mount = TreeMount::of(server, place.0.clone());
     let (mut passed, mut skipped) = pjdfstest(&bench, &place.0, false);
-    // A case of posix_fallocate leaves a file open for writing, so a remount to read-only fails behind it.
+    // A case of posix_fallocate leaves a file open for writing, so a remount to read-only fails after it.
     let (remounted, more) = pjdfstest(&bench, &place.0, true);
     passed.extend(remounted);
     skipped.extend(more);

@@ -12,7 +12,7 @@ use tonearm_terminal::size;
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn tell(make: &Make, report: &Report) -> anyhow::Result<ExitCode> {
+pub fn print(make: &Make, report: &Report) -> anyhow::Result<ExitCode> {
     let to_stdout = make.out.as_ref().is_some_and(|out| out.as_os_str() == "-");
     if make.json {
         report::json(report)?;

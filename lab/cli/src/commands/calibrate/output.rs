@@ -11,7 +11,7 @@ use tonearm_terminal::report;
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn tell(
+pub fn print(
     arguments: &Calibrate,
     subject: &Subject,
     found: &Findings,
