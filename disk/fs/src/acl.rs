@@ -7,6 +7,7 @@ use crate::fs::Fs;
 use crate::meta::{Meta, damage_of};
 use crate::refusal::Stop;
 use crate::types::{DIRECTORY, SET_GID, SYMLINK, TYPE};
+use async_recursion::async_recursion as boxed;
 use tonearm_format::{Acl, Inode, Xattr};
 
 /// Name of the attribute with the list that decides who may use a file.
@@ -79,6 +80,7 @@ impl Fs {
     ///
     /// # Errors
     /// When it is no such list, too large, the default list of something else than a directory, or the store is full.
+    #[boxed(?Send)]
     pub async fn set_acl(
         &self,
         ino: u64,

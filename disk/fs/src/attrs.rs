@@ -6,6 +6,7 @@ use crate::meta::{Meta, damage_of};
 use crate::refusal::Stop;
 use crate::tree::{Key, max_value};
 use crate::types::{Attr, DIRECTORY, REGULAR, TYPE, XATTR_NAMES_MAX, XATTRS_MAX};
+use async_recursion::async_recursion as boxed;
 use tonearm_format::{Time, Xattr, item};
 
 /// New attributes; what is `None` stays.
@@ -61,6 +62,7 @@ impl Fs {
     ///
     /// # Errors
     /// When there is none.
+    #[boxed(?Send)]
     pub async fn attr(&self, ino: u64) -> Result<Attr, FsError> {
         let inode = self.look(|meta| meta.inode(ino)).await?;
         Ok(Attr { ino, inode })
@@ -70,6 +72,7 @@ impl Fs {
     ///
     /// # Errors
     /// When there is no such file, a size is for something else than a regular file, or the store is full.
+    #[boxed(?Send)]
     pub async fn set_attr(&self, ino: u64, set: SetAttr) -> Result<Attr, FsError> {
         if let Some(size) = set.size {
             return self.set_size(ino, size, set).await;
@@ -96,6 +99,7 @@ impl Fs {
     ///
     /// # Errors
     /// When there is none of this name.
+    #[boxed(?Send)]
     pub async fn xattr(&self, ino: u64, name: &[u8]) -> Result<Vec<u8>, FsError> {
         self.look(|meta| {
             meta.inode(ino)?;
@@ -111,6 +115,7 @@ impl Fs {
     ///
     /// # Errors
     /// When it is too large, `how` does not allow it, or the store is full.
+    #[boxed(?Send)]
     pub async fn set_xattr(
         &self,
         ino: u64,
@@ -151,6 +156,7 @@ impl Fs {
     ///
     /// # Errors
     /// When there is none of this name.
+    #[boxed(?Send)]
     pub async fn remove_xattr(&self, ino: u64, name: &[u8]) -> Result<(), FsError> {
         let (name, now) = (name.to_vec(), self.now());
         let fs = self.freeing();
@@ -170,6 +176,7 @@ impl Fs {
     ///
     /// # Errors
     /// When there is no such file.
+    #[boxed(?Send)]
     pub async fn xattrs(&self, ino: u64) -> Result<Vec<Vec<u8>>, FsError> {
         let (mut names, mut from) = (Vec::new(), Some(0));
         self.look(|meta| meta.inode(ino)).await?;

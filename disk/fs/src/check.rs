@@ -7,6 +7,7 @@ use crate::meta::{Meta, Naming, damage_of, extent, first_key, hash, twice};
 use crate::refusal::Stop;
 use crate::tree::Key;
 use crate::types::{DIRECTORY, Number, REGULAR, SYMLINK, TYPE};
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 use tonearm_disk::{BlockId, Disk, ErrorKind, ListId};
 use tonearm_format::{DirEntry, Inode, ROOT_INO, TARGET_CHUNK, Xattr, decode_orphan, item};
@@ -95,6 +96,7 @@ struct Checker<'a> {
 ///
 /// # Errors
 /// When a page cannot be read; damage is in the report.
+#[boxed(?Send)]
 pub async fn check(disk: &Disk) -> Result<Option<FsReport>, FsError> {
     if !has_root(disk).await? {
         return Ok(None);

@@ -7,6 +7,7 @@ use crate::meta::{Meta, orphan_key};
 use crate::refusal::Stop;
 use crate::step::Step;
 use crate::types::{Attr, Number};
+use async_recursion::async_recursion as boxed;
 use std::iter::once;
 use std::ops::{Deref, Range};
 use tonearm_base::{LooseBuf, Lsn};
@@ -306,6 +307,7 @@ impl Fs {
     ///
     /// # Errors
     /// When it is no regular file, or its blocks cannot be read.
+    #[boxed(?Send)]
     pub async fn read(&self, ino: u64, offset: u64, len: u64) -> Result<Vec<Piece>, FsError> {
         let used = self.take(ino);
         let shared = used.shared().await;
@@ -342,6 +344,7 @@ impl Fs {
     ///
     /// # Errors
     /// When it is no regular file, would become too large, or the store is full.
+    #[boxed(?Send)]
     pub async fn write(&self, ino: u64, offset: u64, data: &[u8]) -> Result<Lsn, FsError> {
         self.put(ino, vec![(offset, Bytes::Borrowed(data))]).await
     }
@@ -351,6 +354,7 @@ impl Fs {
     ///
     /// # Errors
     /// As for [`Fs::write`].
+    #[boxed(?Send)]
     pub async fn write_all(&self, ino: u64, writes: Vec<(u64, LooseBuf)>) -> Result<Lsn, FsError> {
         let writes = writes.into_iter();
         let writes = writes.map(|(offset, data)| (offset, Bytes::Owned(data)));
@@ -532,6 +536,7 @@ impl Fs {
     ///
     /// # Errors
     /// When it is no regular file, the range is empty or too large, or the store is full. Then a part of the range may be done.
+    #[boxed(?Send)]
     pub async fn allocate(
         &self,
         ino: u64,
@@ -645,6 +650,7 @@ impl Fs {
     ///
     /// # Errors
     /// When there is none, or `offset` is behind the end.
+    #[boxed(?Send)]
     pub async fn seek(&self, ino: u64, offset: u64, what: Seek) -> Result<u64, FsError> {
         let used = self.take(ino);
         let shared = used.shared().await;
@@ -676,6 +682,7 @@ impl Fs {
     ///
     /// # Errors
     /// As for a read and a write. Then a part may be copied.
+    #[boxed(?Send)]
     pub async fn copy(
         &self,
         source: &Self,

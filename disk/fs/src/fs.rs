@@ -18,6 +18,7 @@ use crate::tree;
 use crate::types::{DIRECTORY, Deletion, Invalidation, Number, Space, TYPE, Way};
 use crate::unit::{UnitState, Units};
 use crate::uses::{FileState, Files};
+use async_recursion::async_recursion as boxed;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::Lsn;
@@ -468,6 +469,7 @@ impl Fs {
     ///
     /// # Errors
     /// When there is none.
+    #[boxed(?Send)]
     pub async fn size(&self, ino: u64) -> Result<u64, FsError> {
         if self.unit().is_none()
             && let Some(size) = self.known_size(ino)
@@ -514,6 +516,7 @@ impl Fs {
     ///
     /// # Errors
     /// When the store has failed.
+    #[boxed(?Send)]
     pub async fn sync(&self, ino: Option<u64>) -> Result<(), FsError> {
         // The changes of a unit become durable when it has ended.
         if let Some(unit) = self.unit() {
@@ -532,6 +535,7 @@ impl Fs {
     ///
     /// # Errors
     /// When the tree cannot be read.
+    #[boxed(?Send)]
     pub async fn space(&self) -> Result<Space, FsError> {
         let (used, inodes) = self
             .look(|meta| Ok((meta.number(Number::Blocks)?, meta.number(Number::Inodes)?)))
@@ -568,6 +572,7 @@ pub(crate) async fn look<T>(
 ///
 /// # Errors
 /// When the first page cannot be read.
+#[boxed(?Send)]
 pub async fn has_root(disk: &Disk) -> Result<bool, DiskError> {
     if !disk.has_tree() {
         return Ok(false);

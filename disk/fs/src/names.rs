@@ -8,6 +8,7 @@ use crate::refusal::Stop;
 use crate::step::{Attempts, Step};
 use crate::tree::Key;
 use crate::types::{Attr, DIRECTORY, Number, SET_GID, STICKY, SYMLINK, TYPE};
+use async_recursion::async_recursion as boxed;
 use tonearm_format::{
     DirEntry, ENTRY_NAME_MAX, INO_MAX, Inode, LINKS_MAX, TARGET_CHUNK, TARGET_MAX, Time, item,
 };
@@ -272,6 +273,7 @@ impl Fs {
     ///
     /// # Errors
     /// When there is none.
+    #[boxed(?Send)]
     pub async fn look_up(&self, dir: u64, name: &[u8]) -> Result<Attr, FsError> {
         if name.len() > ENTRY_NAME_MAX {
             return Err(FsError::NameTooLong);
@@ -294,6 +296,7 @@ impl Fs {
     ///
     /// # Errors
     /// When the name is taken or impossible, or the store is full.
+    #[boxed(?Send)]
     pub async fn make(&self, dir: u64, name: &[u8], new: New) -> Result<Attr, FsError> {
         self.make_masked(dir, name, new, 0).await
     }
@@ -302,6 +305,7 @@ impl Fs {
     ///
     /// # Errors
     /// As for [`Fs::make`].
+    #[boxed(?Send)]
     pub async fn make_masked(
         &self,
         dir: u64,
@@ -316,6 +320,7 @@ impl Fs {
     ///
     /// # Errors
     /// As for [`Fs::make`], and when the target is empty or has over 4095 bytes.
+    #[boxed(?Send)]
     pub async fn make_link(
         &self,
         dir: u64,
@@ -369,6 +374,7 @@ impl Fs {
     ///
     /// # Errors
     /// As for [`Fs::make`].
+    #[boxed(?Send)]
     pub async fn make_unnamed(&self, dir: u64, new: New) -> Result<Attr, FsError> {
         let now = self.now();
         let (attr, _) = self
@@ -390,6 +396,7 @@ impl Fs {
     ///
     /// # Errors
     /// When the name is taken or impossible, the file is a directory or has as many names as it can, or the store is full.
+    #[boxed(?Send)]
     pub async fn link(&self, ino: u64, dir: u64, name: &[u8]) -> Result<Attr, FsError> {
         check_name(name)?;
         let (name, now) = (name.to_vec(), self.now());
@@ -423,6 +430,7 @@ impl Fs {
     ///
     /// # Errors
     /// When there is no such name, or it is that of a directory.
+    #[boxed(?Send)]
     pub async fn unlink(&self, dir: u64, name: &[u8]) -> Result<(), FsError> {
         self.remove_entry(dir, name, false).await
     }
@@ -431,6 +439,7 @@ impl Fs {
     ///
     /// # Errors
     /// When there is none, or it is not empty.
+    #[boxed(?Send)]
     pub async fn remove_dir(&self, dir: u64, name: &[u8]) -> Result<(), FsError> {
         self.remove_entry(dir, name, true).await
     }
@@ -488,6 +497,7 @@ impl Fs {
     /// # Errors
     /// When there is no such file, a directory would come into itself, or what is replaced is a directory with entries or of
     /// another kind.
+    #[boxed(?Send)]
     pub async fn rename(
         &self,
         from: (u64, &[u8]),
@@ -559,6 +569,7 @@ impl Fs {
     ///
     /// # Errors
     /// When it is none.
+    #[boxed(?Send)]
     pub async fn read_link(&self, ino: u64) -> Result<Vec<u8>, FsError> {
         self.look(|meta| {
             let inode = meta.inode(ino)?;
@@ -584,6 +595,7 @@ impl Fs {
     ///
     /// # Errors
     /// When it is no directory.
+    #[boxed(?Send)]
     pub async fn list(&self, dir: u64, after: u64, most: usize) -> Result<Vec<Listed>, FsError> {
         self.look(|meta| meta.list(dir, after, most)).await
     }
@@ -592,6 +604,7 @@ impl Fs {
     ///
     /// # Errors
     /// As for [`Fs::list`].
+    #[boxed(?Send)]
     pub async fn list_with_attrs(
         &self,
         dir: u64,

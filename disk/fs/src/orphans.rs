@@ -7,6 +7,7 @@ use crate::refusal::Stop;
 use crate::step::{Attempts, Step};
 use crate::types::{DIRECTORY, Deletion, Number, TYPE, Way};
 use crate::unit::UNIT_FREES_MAX;
+use async_recursion::async_recursion as boxed;
 use std::ops::{Range, RangeInclusive};
 use tonearm_base::Nanos;
 use tonearm_disk::{BlockId, DiskError, ErrorKind, ListId};
@@ -51,6 +52,7 @@ pub(crate) struct Freed {
 impl Freed {
     /// Adds the deletion of the file's list to the unit, if the file has its last name, is not in use, and small. `None` also
     /// when another operation has just deleted it: the end of the unit finds out.
+    #[boxed(?Send)]
     pub async fn begin(fs: &Fs, ino: u64, unit: &mut Step) -> Result<Option<Self>, FsError> {
         // An application's unit leaves an orphan, which is deleted when the unit has ended.
         if fs.unit().is_some() {

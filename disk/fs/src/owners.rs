@@ -5,6 +5,7 @@ use crate::error::FsError;
 use crate::meta::{Naming, entry_key, first_key};
 use crate::tree::Key;
 use crate::types::{DIRECTORY, TYPE};
+use async_recursion::async_recursion as boxed;
 use std::collections::{BTreeMap, BTreeSet};
 use tonearm_disk::{BlockId, Disk};
 use tonearm_format::{DirEntry, FileExtent, FormatError, ROOT_INO, item};
@@ -30,6 +31,7 @@ type Named = (u64, Vec<u8>);
 ///
 /// # Errors
 /// When the tree cannot be read or is damaged.
+#[boxed(?Send)]
 pub async fn owners(disk: &Disk, blocks: &BTreeSet<BlockId>) -> Result<Vec<OwnedBlocks>, FsError> {
     let mut found = BTreeSet::new();
     each_item(disk, first_key(0), |key, value| {

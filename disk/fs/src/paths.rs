@@ -3,6 +3,7 @@
 use crate::error::FsError;
 use crate::fs::Fs;
 use crate::types::{Attr, SYMLINK, TYPE};
+use async_recursion::async_recursion as boxed;
 use tonearm_format::ROOT_INO;
 
 /// Longest path in bytes, as kernels have it.
@@ -14,6 +15,7 @@ impl Fs {
     /// # Errors
     /// When there is nothing, or a part of the path before the last one is a symbolic link: what it leads to depends on where the
     /// file system is mounted.
+    #[boxed(?Send)]
     pub async fn at(&self, path: &[u8]) -> Result<Attr, FsError> {
         self.walk(parts(path)?, true).await
     }
@@ -22,6 +24,7 @@ impl Fs {
     ///
     /// # Errors
     /// As for [`Fs::at`], and when the path has no name.
+    #[boxed(?Send)]
     pub async fn above<'a>(&self, path: &'a [u8]) -> Result<(u64, &'a [u8]), FsError> {
         let mut parts = parts(path)?;
         let name = parts.pop().ok_or(FsError::IsDirectory)?;

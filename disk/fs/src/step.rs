@@ -2,6 +2,7 @@
 
 use crate::error::{FsError, damaged};
 use crate::unit::UnitState;
+use async_recursion::async_recursion as boxed;
 use std::ops::{Deref, DerefMut};
 use std::rc::Rc;
 use tonearm_base::Lsn;
@@ -27,6 +28,7 @@ impl Step {
 
     /// Waits until the unit's operation before has ended. The unit has a recovery unit from its first change on: before, it holds
     /// nothing, not even space that others free.
+    #[boxed(?Send)]
     pub async fn of(unit: &Rc<UnitState>, disk: &Disk) -> Result<Self, FsError> {
         unit.check()?;
         let turn = unit.turn.acquire(1).await;

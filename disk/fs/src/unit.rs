@@ -27,6 +27,7 @@ use crate::refusal::Stop;
 use crate::step::Step;
 use crate::tree::Key;
 use crate::types::{Number, Way};
+use async_recursion::async_recursion as boxed;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::{Rc, Weak};
@@ -495,6 +496,7 @@ impl Unit {
     ///
     /// # Errors
     /// [`FsError::Conflict`] and others; nothing of the unit is there then.
+    #[boxed(?Send)]
     pub async fn commit(&self) -> Result<Lsn, FsError> {
         if self.state.is_ending.replace(true) {
             return Err(FsError::UnitEnded(ENDED));
