@@ -27,6 +27,7 @@ use crate::chain::{FOLDER_BITS, mark_name, part_name};
 use crate::error::ArchiveError;
 use crate::object::Packer;
 use crate::source::{CommitBatch, MarkRequest, ReadResult, SeekResult, Source, StoreShape};
+use async_recursion::async_recursion as boxed;
 use std::collections::VecDeque;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_engine::{ArchiveInfo, ArchiveState, EngineError};
@@ -188,6 +189,7 @@ impl<'a> Archiver<'a> {
     /// # Errors
     /// When the archive cannot be continued: another opening has taken over, it belongs to another store, the bucket
     /// refuses, or the source fails.
+    #[boxed(?Send)]
     pub async fn run(&mut self) -> Result<(), ArchiveError> {
         let result = self.work().await;
         let reason = match &result {

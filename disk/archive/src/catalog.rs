@@ -6,6 +6,7 @@ use crate::error::ArchiveError;
 use crate::load::Unread;
 use crate::plan::PlannedObject;
 use crate::source::StoreShape;
+use async_recursion::async_recursion as boxed;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use tonearm_base::Lsn;
@@ -346,6 +347,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When no opening or base can be read.
+    #[boxed(?Send)]
     pub async fn shape(
         &self,
         bucket: &dyn Bucket,
@@ -405,6 +407,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When it cannot be read.
+    #[boxed(?Send)]
     pub async fn base(
         &self,
         bucket: &dyn Bucket,
@@ -420,6 +423,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When the bucket fails.
+    #[boxed(?Send)]
     pub async fn objects(
         &self,
         bucket: &dyn Bucket,

@@ -11,6 +11,7 @@ use crate::chain::{
     self, CHAIN, HEADS, Head, MARKS, MERGED, READS, is_mark, link_name, merged_numbers, object_name,
 };
 use crate::error::{ArchiveError, advice};
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
 use tonearm_format::{ArchiveHeader, ArchiveKind, FormatError};
 
@@ -55,6 +56,7 @@ impl Catalog {
     ///
     /// # Errors
     /// When the bucket fails, or there is no archive.
+    #[boxed(?Send)]
     pub async fn load(bucket: &dyn Bucket) -> Result<Self, ArchiveError> {
         let url = bucket.url();
         for _ in 0..READS {

@@ -9,6 +9,7 @@ use crate::error::ArchiveError;
 use crate::extract::Extract;
 use crate::object;
 use crate::source::StoreShape;
+use async_recursion::async_recursion as boxed;
 use std::ops::Range;
 use tonearm_base::{Lsn, crc32c};
 use tonearm_format::{
@@ -80,6 +81,7 @@ impl Plan {
     ///
     /// # Errors
     /// When there is no way to that state, with the states to which there is one.
+    #[boxed(?Send)]
     pub async fn make(
         bucket: &dyn Bucket,
         catalog: &Catalog,
@@ -266,6 +268,7 @@ impl PlannedObject {
     ///
     /// # Errors
     /// When it is not there, or its header is damaged or that of another object.
+    #[boxed(?Send)]
     pub async fn measure(&mut self, bucket: &dyn Bucket) -> Result<(), ArchiveError> {
         self.sizes = Some(self.sizes(bucket).await?);
         Ok(())

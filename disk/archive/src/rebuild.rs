@@ -4,6 +4,7 @@
 //! earlier object on. To apply commits again to a later state gives the later state.
 
 use crate::error::ArchiveError;
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::rc::Rc;
@@ -54,6 +55,7 @@ impl Rebuild {
     ///
     /// # Errors
     /// When the payload is damaged, or the home fails or is full.
+    #[boxed(?Send)]
     pub async fn apply(
         &mut self,
         payload: &[u8],

@@ -25,6 +25,7 @@ use crate::state::{Life, Watch};
 use crate::table;
 use crate::tree::TreeEdit;
 use crate::volume::{Volume, cut};
+use async_recursion::async_recursion as boxed;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{Buf, LooseBuf, Slice};
@@ -130,6 +131,7 @@ impl Aru {
     ///
     /// # Errors
     /// When there is no home space, or the store fails.
+    #[boxed(?Send)]
     pub async fn spill_to(&mut self, bytes: u64) -> Result<(), DiskError> {
         while self.memory_bytes() > bytes && self.shadow.in_memory() > 0 {
             self.spill_oldest().await?;
@@ -144,6 +146,7 @@ impl Aru {
     ///
     /// # Errors
     /// Beyond the volume's end as the unit sees it, damaged, or failed.
+    #[boxed(?Send)]
     pub async fn read(
         &self,
         volume: &Volume,
@@ -168,6 +171,7 @@ impl Aru {
     /// # Errors
     /// Beyond the volume's end, read-only, no room in the store or in memory, or failed. The unit goes on
     /// without the write.
+    #[boxed(?Send)]
     pub async fn write(
         &mut self,
         volume: &Volume,
@@ -181,6 +185,7 @@ impl Aru {
     ///
     /// # Errors
     /// As for [`Aru::write`].
+    #[boxed(?Send)]
     pub async fn write_buf(
         &mut self,
         volume: &Volume,
@@ -300,6 +305,7 @@ impl Aru {
     ///
     /// # Errors
     /// Read-only, no room, a volume of no bytes, or failed. The unit goes on without the new size.
+    #[boxed(?Send)]
     pub async fn resize(&mut self, volume: &Volume, size_bytes: u64) -> Result<(), DiskError> {
         self.check_writable(volume)?;
         if size_bytes == 0 {
@@ -350,6 +356,7 @@ impl Aru {
     ///
     /// # Errors
     /// When the name is taken or impossible, there is no room, or the volume table is full.
+    #[boxed(?Send)]
     pub async fn create_volume(
         &mut self,
         name: &str,
@@ -375,6 +382,7 @@ impl Aru {
     ///
     /// # Errors
     /// When there is none, or it is read-only.
+    #[boxed(?Send)]
     pub async fn delete_volume(&mut self, name: &str) -> Result<(), DiskError> {
         let volume = self.volume(name)?;
         volume.shared().borrow().check_mode()?;
@@ -390,6 +398,7 @@ impl Aru {
     ///
     /// # Errors
     /// When there is none, it is read-only, or the new name is taken or impossible.
+    #[boxed(?Send)]
     pub async fn rename_volume(&mut self, from: &str, to: &str) -> Result<(), DiskError> {
         let volume = self.volume(from)?;
         volume.shared().borrow().check_mode()?;

@@ -9,6 +9,7 @@ use crate::state::Life;
 use crate::table::{self, Table};
 use crate::tree::{self, TreePages, TreeStop};
 use crate::volume::Volume;
+use async_recursion::async_recursion as boxed;
 use std::rc::Rc;
 use tonearm_base::{AlignedMemory, BufPool, Lsn};
 use tonearm_engine::{
@@ -248,6 +249,7 @@ impl Disk {
     ///
     /// # Errors
     /// When the name is taken or impossible, or there is no room.
+    #[boxed(?Send)]
     pub async fn create_volume(
         &self,
         name: &str,
@@ -269,6 +271,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there is none, or the volume or the store is read-only.
+    #[boxed(?Send)]
     pub async fn delete_volume(&self, name: &str) -> Result<(), DiskError> {
         let mut aru = self.begin();
         aru.delete_volume(name).await?;
@@ -283,6 +286,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there is none, there is no room, or the volume or the store is read-only.
+    #[boxed(?Send)]
     pub async fn resize_volume(&self, name: &str, size_bytes: u64) -> Result<(), DiskError> {
         if size_bytes == 0 {
             return Err(DiskError::BadSize);
@@ -335,6 +339,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there is none, or the store is read-only.
+    #[boxed(?Send)]
     pub async fn set_read_only(&self, name: &str, read_only: bool) -> Result<(), DiskError> {
         let admission = self.0.engine.admit(1, 0).await?;
         let volume = self.0.volume(name)?;
@@ -405,6 +410,7 @@ impl Disk {
     ///
     /// # Errors
     /// When the log fails.
+    #[boxed(?Send)]
     pub async fn flush(&self) -> Result<(), DiskError> {
         Ok(self.0.engine.flush().await?)
     }
@@ -413,6 +419,7 @@ impl Disk {
     ///
     /// # Errors
     /// When the store takes no changes, fails meanwhile, or is full.
+    #[boxed(?Send)]
     pub async fn checkpoint(&self) -> Result<Lsn, DiskError> {
         Ok(self.0.engine.checkpoint().await?)
     }
@@ -446,6 +453,7 @@ impl Disk {
     ///
     /// # Errors
     /// When something cannot be written; recovery will do it then.
+    #[boxed(?Send)]
     pub async fn close(&self) -> Result<(), DiskError> {
         Ok(self.0.engine.close().await?)
     }

@@ -8,6 +8,7 @@ use crate::lists::shadow::ListShadow;
 use crate::lists::{BlockId, ListId};
 use crate::map;
 use crate::volume::Volume;
+use async_recursion::async_recursion as boxed;
 use tonearm_base::{LooseBuf, Lsn};
 use tonearm_layout::Piece;
 
@@ -16,6 +17,7 @@ impl Disk {
     ///
     /// # Errors
     /// As for `Aru::write`, and what `Aru::end` says but for a conflict.
+    #[boxed(?Send)]
     pub async fn write(&self, volume: &Volume, offset: u64, data: &[u8]) -> Result<Lsn, DiskError> {
         let data = LooseBuf::copy_of(data);
         self.write_buf(volume, offset, data).await
@@ -25,6 +27,7 @@ impl Disk {
     ///
     /// # Errors
     /// As for [`Disk::write`].
+    #[boxed(?Send)]
     pub async fn write_buf(
         &self,
         volume: &Volume,
@@ -47,6 +50,7 @@ impl Disk {
     ///
     /// # Errors
     /// As for `Aru::resize`, and what `Aru::end` says but for a conflict.
+    #[boxed(?Send)]
     pub async fn resize(&self, volume: &Volume, size_bytes: u64) -> Result<Lsn, DiskError> {
         loop {
             let mut aru = self.begin();
@@ -63,6 +67,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there are no such blocks, damaged, or failed.
+    #[boxed(?Send)]
     pub async fn read_blocks(&self, offset: u64, len: u64) -> Result<Vec<Piece>, DiskError> {
         let block = offset / u64::from(self.block_size());
         let area = self.core().area().ok_or(DiskError::NoBlock(block))?;
@@ -95,6 +100,7 @@ impl Disk {
     ///
     /// # Errors
     /// As for `Aru::new_list`, and what `Aru::end` says.
+    #[boxed(?Send)]
     pub async fn new_list(&self) -> Result<ListId, DiskError> {
         let mut aru = self.begin();
         let list = aru.new_list().await?;
@@ -106,6 +112,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there is no such list, and what `Aru::end` says.
+    #[boxed(?Send)]
     pub async fn delete_list(&self, list: ListId) -> Result<(), DiskError> {
         let mut aru = self.begin();
         aru.delete_list(list).await?;
@@ -117,6 +124,7 @@ impl Disk {
     ///
     /// # Errors
     /// As for `Aru::new_block`, and what `Aru::end` says.
+    #[boxed(?Send)]
     pub async fn new_block(
         &self,
         list: ListId,
@@ -132,6 +140,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there is no such block, and what `Aru::end` says.
+    #[boxed(?Send)]
     pub async fn delete_block(&self, block: BlockId) -> Result<(), DiskError> {
         let mut aru = self.begin();
         aru.delete_block(block).await?;
@@ -143,6 +152,7 @@ impl Disk {
     ///
     /// # Errors
     /// As for `Aru::write_block`, and what `Aru::end` says.
+    #[boxed(?Send)]
     pub async fn write_block(&self, block: BlockId, data: &[u8]) -> Result<(), DiskError> {
         let mut aru = self.begin();
         aru.write_block(block, data).await?;
@@ -154,6 +164,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there is no such block, damaged, or failed.
+    #[boxed(?Send)]
     pub async fn read_block(&self, block: BlockId) -> Result<Piece, DiskError> {
         self.begin().read_block(block).await
     }
@@ -162,6 +173,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there is no such list, or failed.
+    #[boxed(?Send)]
     pub async fn list_blocks(&self, list: ListId) -> Result<Vec<BlockId>, DiskError> {
         let blocks = ListShadow::default()
             .walk(&self.core().lists, list.0)
@@ -173,6 +185,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there is no such list, or failed.
+    #[boxed(?Send)]
     pub async fn list_len(&self, list: ListId) -> Result<u64, DiskError> {
         let record = self.core().lists.list(list.0).await?;
         Ok(record.ok_or(DiskError::NoList(list.0))?.count)
@@ -182,6 +195,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there is no such block, or failed.
+    #[boxed(?Send)]
     pub async fn list_of(&self, block: BlockId) -> Result<ListId, DiskError> {
         let record = self.core().lists.block(block.0).await?;
         Ok(ListId(record.ok_or(DiskError::NoBlock(block.0))?.list))
@@ -191,6 +205,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there is no such list, or failed.
+    #[boxed(?Send)]
     pub async fn first_block(&self, list: ListId) -> Result<Option<BlockId>, DiskError> {
         let record = self.core().lists.list(list.0).await?;
         let record = record.ok_or(DiskError::NoList(list.0))?;
@@ -201,6 +216,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there is no such list, or failed.
+    #[boxed(?Send)]
     pub async fn last_block(&self, list: ListId) -> Result<Option<BlockId>, DiskError> {
         let record = self.core().lists.list(list.0).await?;
         let record = record.ok_or(DiskError::NoList(list.0))?;
@@ -211,6 +227,7 @@ impl Disk {
     ///
     /// # Errors
     /// When there is no such block, or failed.
+    #[boxed(?Send)]
     pub async fn next_block(&self, block: BlockId) -> Result<Option<BlockId>, DiskError> {
         let record = self.core().lists.block(block.0).await?;
         let record = record.ok_or(DiskError::NoBlock(block.0))?;
@@ -221,6 +238,7 @@ impl Disk {
     ///
     /// # Errors
     /// When a page cannot be read.
+    #[boxed(?Send)]
     pub async fn lists(&self) -> Result<Vec<ListId>, DiskError> {
         let (lists, mut found) = (&self.core().lists, Vec::new());
         let zones = lists.zones;

@@ -11,6 +11,7 @@
 
 use crate::engine::{Counters, Engine};
 use crate::error::EngineError;
+use async_recursion::async_recursion as boxed;
 use tonearm_base::{Lsn, Nanos};
 
 impl Engine {
@@ -19,6 +20,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the store takes no changes, fails meanwhile, or its home is full.
+    #[boxed(?Send)]
     pub async fn checkpoint(&self) -> Result<Lsn, EngineError> {
         self.0.check_writable()?;
         let last = self.0.trail.appended();

@@ -11,6 +11,7 @@ use crate::recovery::RecoveryReport;
 use crate::shared::Shared;
 use crate::superblocks::MemberDevice;
 use crate::write_back::WriteBack;
+use async_recursion::async_recursion as boxed;
 use std::cell::{Cell, RefCell};
 use std::future::poll_fn;
 use std::ops::Deref;
@@ -359,6 +360,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the store fails meanwhile, or its home is full.
+    #[boxed(?Send)]
     pub async fn drain(&self) -> Result<(), EngineError> {
         let is_empty = || self.0.pinned.borrow().is_empty();
         self.0.write_back.until(is_empty).await
@@ -391,6 +393,7 @@ impl Engine {
     /// # Errors
     /// When the store has no array or is read-only, no member is missing, a rebuild is running, or the device does not fit
     /// or fails.
+    #[boxed(?Send)]
     pub async fn replace_member(
         &self,
         device: MemberDevice,
@@ -417,6 +420,7 @@ impl Engine {
     ///
     /// # Errors
     /// When there is no replacement, it fails, or a stripe has a second unreadable unit.
+    #[boxed(?Send)]
     pub async fn rebuild_array(
         &self,
         rate: RebuildRate,

@@ -4,6 +4,7 @@
 use crate::archived::{ArchiveInfo, ArchiveState};
 use crate::engine::Engine;
 use crate::error::EngineError;
+use async_recursion::async_recursion as boxed;
 use tonearm_base::{Lsn, Nanos, crc32c};
 use tonearm_layout::Piece;
 use tonearm_rt::Notified;
@@ -120,6 +121,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the log does not have that commit any more.
+    #[boxed(?Send)]
     pub async fn history(&self, from: Lsn) -> Result<History, HistoryError> {
         History::open(&self.0.trail, from).await
     }
@@ -129,6 +131,7 @@ impl Engine {
     ///
     /// # Errors
     /// When a block cannot be read.
+    #[boxed(?Send)]
     pub async fn moved_content(
         &self,
         to: u64,

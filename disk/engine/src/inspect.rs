@@ -9,6 +9,7 @@ use crate::members::{Assembled, assemble};
 use crate::options::OpenOptions;
 use crate::recovery::describe;
 use crate::superblocks::MemberDevice;
+use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool};
@@ -196,6 +197,7 @@ impl Inspection {
 
     /// The volume table as recovery will leave it: the entries that can be read and go with each other, and what is
     /// wrong with the others.
+    #[boxed(?Send)]
     pub async fn volumes(&self) -> (Vec<VolumeEntry>, Vec<String>) {
         let (mut entries, mut problems) = (Vec::new(), Vec::new());
         for slot in 0..SYSTEM_BLOCKS {
@@ -252,6 +254,7 @@ impl Inspection {
     ///
     /// # Errors
     /// When its table cannot be read from the device at all.
+    #[boxed(?Send)]
     pub async fn check_group(&self, group: u64) -> Result<GroupReport, EngineError> {
         let mut report = self.home.check_group(group).await?;
         let blocks = self.home.shape().group_blocks;

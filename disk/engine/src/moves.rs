@@ -10,6 +10,7 @@
 use crate::commit::CommitChange;
 use crate::engine::Engine;
 use crate::error::EngineError;
+use async_recursion::async_recursion as boxed;
 use tonearm_base::{Lsn, Slice, crc32c};
 use tonearm_layout::{HomeBlock, HomeError, Piece};
 use tonearm_trail::FlushCause;
@@ -25,6 +26,7 @@ impl Engine {
     ///
     /// # Panics
     /// When a commit that changes one of the blocks is not home yet.
+    #[boxed(?Send)]
     pub async fn spill(&self, first: u64, data: Vec<Slice>) -> Result<Vec<u32>, EngineError> {
         self.0.check_writable()?;
         let end = first + data.len() as u64;

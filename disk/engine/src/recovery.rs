@@ -12,6 +12,7 @@ use crate::options::OpenOptions;
 use crate::pinned::{Known, Moved, Order, Pinned};
 use crate::redundancy::Footprint;
 use crate::round::write_back_batch;
+use async_recursion::async_recursion as boxed;
 use std::cell::{Cell, RefCell};
 use std::iter::Peekable;
 use std::rc::Rc;
@@ -85,6 +86,7 @@ pub(crate) struct Recovery<'a> {
 }
 
 impl Recovery<'_> {
+    #[boxed(?Send)]
     pub async fn run(
         &self,
         report: &mut RecoveryReport,

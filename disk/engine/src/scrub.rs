@@ -5,6 +5,7 @@
 
 use crate::engine::Engine;
 use crate::error::EngineError;
+use async_recursion::async_recursion as boxed;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::Nanos;
@@ -58,6 +59,7 @@ impl Engine {
     ///
     /// # Errors
     /// When the device fails; damage is in the report.
+    #[boxed(?Send)]
     pub async fn scrub_group(&self, group: u64, scrub: Scrub) -> Result<GroupReport, EngineError> {
         let blocks = self.0.shape.group_blocks;
         let first = group * blocks;

@@ -5,6 +5,7 @@ use crate::error::DiskError;
 use crate::lists::records::{self, Records};
 use crate::lists::shadow::{ListOp, View};
 use crate::lists::{BlockId, Id, ListId};
+use async_recursion::async_recursion as boxed;
 use tonearm_base::LooseBuf;
 use tonearm_format::ListRecord;
 use tonearm_layout::Piece;
@@ -17,6 +18,7 @@ impl Aru {
     ///
     /// # Errors
     /// When the store or memory is full, or failed.
+    #[boxed(?Send)]
     pub async fn new_list(&mut self) -> Result<ListId, DiskError> {
         self.charge_op()?;
         let list = self.core.take_list().await?;
@@ -30,6 +32,7 @@ impl Aru {
     ///
     /// # Errors
     /// When there is no such list.
+    #[boxed(?Send)]
     pub async fn delete_list(&mut self, list: ListId) -> Result<(), DiskError> {
         self.charge_op()?;
         records::look_up(&mut self.records(), list.0).await?;
@@ -43,6 +46,7 @@ impl Aru {
     ///
     /// # Errors
     /// When there is no such list, `after` is not on it, the store or memory is full, or failed.
+    #[boxed(?Send)]
     pub async fn new_block(
         &mut self,
         list: ListId,
@@ -66,6 +70,7 @@ impl Aru {
     ///
     /// # Errors
     /// When there is no such block.
+    #[boxed(?Send)]
     pub async fn delete_block(&mut self, block: BlockId) -> Result<(), DiskError> {
         self.charge_op()?;
         records::remove(&mut self.records(), block.0).await?;
@@ -80,6 +85,7 @@ impl Aru {
     ///
     /// # Errors
     /// Also when it is on another list.
+    #[boxed(?Send)]
     pub async fn delete_block_of(&mut self, list: ListId, block: BlockId) -> Result<(), DiskError> {
         records::on_list(&mut self.records(), block.0, list.0).await?;
         self.delete_block(block).await
@@ -89,6 +95,7 @@ impl Aru {
     ///
     /// # Errors
     /// When there is no such block, damaged, or failed.
+    #[boxed(?Send)]
     pub async fn read_block(&self, block: BlockId) -> Result<Piece, DiskError> {
         let area = self.core.area();
         let area = area.ok_or(DiskError::NoBlock(block.0))?;
@@ -104,6 +111,7 @@ impl Aru {
     ///
     /// # Errors
     /// When there is no such block, `data` is not as long as a block, memory is full, or failed.
+    #[boxed(?Send)]
     pub async fn write_block(&mut self, block: BlockId, data: &[u8]) -> Result<(), DiskError> {
         let block_size = self.block();
         if data.len() as u64 != block_size {
@@ -123,6 +131,7 @@ impl Aru {
     ///
     /// # Errors
     /// When there are no such blocks, memory is full, or failed.
+    #[boxed(?Send)]
     pub async fn write_blocks(&mut self, offset: u64, data: &[u8]) -> Result<(), DiskError> {
         let area = self.core.area();
         let area = area.ok_or(DiskError::NoBlock(offset / self.block()))?;
@@ -133,6 +142,7 @@ impl Aru {
     ///
     /// # Errors
     /// As for [`Aru::write_blocks`].
+    #[boxed(?Send)]
     pub async fn write_blocks_buf(&mut self, offset: u64, data: LooseBuf) -> Result<(), DiskError> {
         let area = self.core.area();
         let area = area.ok_or(DiskError::NoBlock(offset / self.block()))?;
@@ -143,6 +153,7 @@ impl Aru {
     ///
     /// # Errors
     /// When there are no such blocks, damaged, or failed.
+    #[boxed(?Send)]
     pub async fn read_blocks(&self, offset: u64, len: u64) -> Result<Vec<Piece>, DiskError> {
         let area = self.core.area();
         let area = area.ok_or(DiskError::NoBlock(offset / self.block()))?;
@@ -153,6 +164,7 @@ impl Aru {
     ///
     /// # Errors
     /// When there is no such list, or failed.
+    #[boxed(?Send)]
     pub async fn list_blocks(&self, list: ListId) -> Result<Vec<BlockId>, DiskError> {
         let blocks = self.lists.walk(&self.core.lists, list.0).await?;
         Ok(blocks.into_iter().map(BlockId).collect())

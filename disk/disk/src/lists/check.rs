@@ -5,6 +5,7 @@ use super::bits::Bits;
 use super::{BlockId, ListId};
 use crate::disk::Disk;
 use crate::error::DiskError;
+use async_recursion::async_recursion as boxed;
 
 /// Most problems that are reported.
 const PROBLEMS_MAX: usize = 100;
@@ -35,6 +36,7 @@ impl Disk {
     ///
     /// # Errors
     /// When a page cannot be read; damage is in the report.
+    #[boxed(?Send)]
     pub async fn check_lists(&self) -> Result<ListsReport, DiskError> {
         let mut report = ListsReport::default();
         let mut seen = Bits::default();

@@ -4,6 +4,7 @@ use super::keeper::{Keeper, Newest, Sink, Unsaved};
 use super::{Kind, StoreArray, name_of, section_of};
 use crate::error::EngineError;
 use crate::superblocks::MemberDevice;
+use async_recursion::async_recursion as boxed;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::Section;
@@ -101,6 +102,7 @@ struct Found {
 /// # Errors
 /// When too many members are missing or stale, a candidate belongs to another store, or the primary member cannot be
 /// written. [`EngineError::ArrayUnclean`] when the array could do without the missing member, but not without loss.
+#[boxed(?Send)]
 pub async fn open_array(
     rt: &Rt,
     pool: &BufPool,
