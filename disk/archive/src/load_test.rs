@@ -119,7 +119,7 @@ fn object_that_is_cut_off_counts_as_damaged() {
 }
 
 #[test]
-fn listed_object_is_asked_for_again() {
+fn missing_listed_object_is_requested_again() {
     let names: Vec<String> = sound().objects.borrow().keys().cloned().collect();
     for name in &names {
         for times in 1..3 {
@@ -137,7 +137,7 @@ fn listed_object_is_asked_for_again() {
 }
 
 #[test]
-fn names_of_others_are_left_out_and_told() {
+fn foreign_names_are_ignored_and_reported() {
     let strays = [
         "chain/.DS_Store",
         "chain/0000000000000009 (copy)",
@@ -239,7 +239,7 @@ fn first_commit_after_a_time_ends_the_search() {
 }
 
 #[test]
-fn errors_of_a_time_tell_times() {
+fn errors_of_a_time_target_name_restorable_times() {
     let error = plan(&sound(), Target::Time(START_MS)).expect_err("before all");
     assert_eq!(
         error.to_string(),
@@ -325,7 +325,7 @@ fn hostile_headers_and_payloads_are_refused_or_read() {
 }
 
 #[test]
-fn digest_of_a_plan_tells_objects_of_the_same_names_apart() {
+fn plan_digest_distinguishes_objects_of_equal_names() {
     let plan_of = |bucket: &MemoryBucket| {
         let catalog = now(Catalog::load(bucket)).unwrap();
         now(Plan::make(bucket, &catalog, &Target::Latest)).unwrap()
@@ -354,7 +354,7 @@ fn damage(bucket: &MemoryBucket, name: &str) {
 }
 
 #[test]
-fn base_that_is_damaged_is_left_out_when_an_older_one_has_the_state() {
+fn damaged_base_is_replaced_by_an_older_one() {
     for lacks in [false, true] {
         let bucket = two_bases();
         let sound = plan(&bucket, Target::Latest).unwrap();
@@ -400,7 +400,7 @@ fn base_with_a_damaged_part_is_known_and_can_be_left_out() {
 }
 
 #[test]
-fn only_base_that_is_damaged_is_told() {
+fn only_damaged_base_is_an_error() {
     let bucket = sound();
     damage(&bucket, &link_name(3));
     let error = plan(&bucket, Target::Latest).expect_err("there is no other base");
@@ -408,7 +408,7 @@ fn only_base_that_is_damaged_is_told() {
 }
 
 #[test]
-fn object_that_is_longer_than_its_header_says_is_damaged() {
+fn object_longer_than_its_header_is_damaged() {
     for name in [link_name(4), part_name(FOLDER, 0)] {
         let bucket = sound();
         let plan = plan(&bucket, Target::Latest).unwrap();

@@ -123,7 +123,7 @@ proptest! {
 }
 
 #[test]
-fn each_block_and_word_is_there_once() {
+fn merge_keeps_each_block_and_word_once() {
     let words = |value| (0..4).map(|word| (8 * word, value)).collect();
     let mut merge = Merge::new(BLOCK as u32);
     for value in 0..100 {

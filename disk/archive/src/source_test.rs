@@ -15,7 +15,7 @@ fn portion(commits: (u64, u64), inexact: Option<(u64, u64)>, spares_table: bool)
 /// An object has the commits of many portions. No state is given of which a moved block has a later content, whichever portion
 /// brought it.
 #[test]
-fn the_states_that_no_portion_has_are_not_to_be_had_of_the_object() {
+fn object_lists_inexact_states_of_all_its_batches() {
     let cases = [
         ([None, None, None], None),
         ([Some((2, 12)), None, None], Some((2, 12))),

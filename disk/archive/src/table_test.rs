@@ -52,7 +52,7 @@ fn places(block: u64, count: u32) -> Result<Vec<(u64, u64, u64)>, String> {
 }
 
 #[test]
-fn blocks_of_a_file_lie_where_the_area_of_lists_has_them() {
+fn file_blocks_map_to_the_area_of_lists() {
     assert_eq!(places(2, 8), Ok(vec![(1002, 8, 40)]));
     assert_eq!(places(9, 1), Ok(vec![(1009, 1, 40)]));
     assert_eq!(places(10, 1), Ok(vec![(300, 1, 40)]));

@@ -57,7 +57,7 @@ fn a_slash_at_the_end_names_the_same_place() {
 }
 
 #[test]
-fn what_is_no_address_is_refused() {
+fn invalid_addresses_are_refused() {
     for (url, part) in [
         ("backup", "this is no address of an archive"),
         ("", "this is no address of an archive"),

@@ -15,7 +15,7 @@ fn runtime() -> Runtime {
 }
 
 #[test]
-fn addresses_that_cannot_be_used_are_told() {
+fn unusable_addresses_are_an_error() {
     for (url, part) in [
         ("backup", "this is no address of an archive"),
         ("ftp://host/x", "not at ftp://"),

@@ -72,7 +72,7 @@ fn keys_are_read_again_when_the_file_has_changed() {
 }
 
 #[test]
-fn a_profile_without_keys_says_what_is_missing() {
+fn profile_without_keys_names_the_missing_key() {
     let home = Home::new("none");
     let why = |profile: &Profile| profile.keys().unwrap_err();
     let named = home.profile(&[("AWS_PROFILE", "gone")]).unwrap();

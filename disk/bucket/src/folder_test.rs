@@ -127,7 +127,7 @@ fn list_goes_forward_with_each_entry() {
 }
 
 #[test]
-fn what_is_no_object_is_left_out() {
+fn listing_ignores_non_objects() {
     let place = Place::new();
     let folder = place.folder("a", place.noted());
     put(&folder, "chain/1", b"one").unwrap();
@@ -146,7 +146,7 @@ fn what_is_no_object_is_left_out() {
 }
 
 #[test]
-fn a_place_without_hard_links_is_used_in_another_way_or_refused() {
+fn unsupported_publish_method_falls_back_to_another() {
     let no_rename: Publish = |_, _, _| Err(Errno::INVAL);
     let link = WAYS[1];
     let place = Place::new();
@@ -173,7 +173,7 @@ fn a_place_without_hard_links_is_used_in_another_way_or_refused() {
 }
 
 #[test]
-fn each_way_puts_only_where_there_is_nothing() {
+fn publish_methods_never_overwrite() {
     for way in WAYS {
         let place = Place::new();
         let mut folder = place.folder("a", place.noted());
@@ -192,7 +192,7 @@ fn each_way_puts_only_where_there_is_nothing() {
 }
 
 #[test]
-fn only_the_first_start_makes_the_folder_and_nothing_makes_its_parents() {
+fn folder_is_created_once_and_without_parents() {
     let place = Place::new();
     is_refused(
         put(&place.folder("x/a", place.noted()), "probe", b"1"),

@@ -20,7 +20,7 @@ fn reader(paths: &[&std::path::Path]) -> AgeKeys {
 }
 
 #[test]
-fn each_recipient_reads_what_is_encrypted_and_nobody_else() {
+fn payload_decrypts_only_for_its_recipients() {
     let (one, two, other) = (identity("one"), identity("two"), identity("other"));
     let mut writer = AgeKeys::default();
     assert_eq!(writer.encrypt(b"words"), None);
@@ -57,7 +57,7 @@ fn each_recipient_reads_what_is_encrypted_and_nobody_else() {
 }
 
 #[test]
-fn what_is_no_recipient_or_identity_is_told() {
+fn invalid_recipient_is_an_error() {
     let mut keys = AgeKeys::default();
     for text in ["", "age1xyz", "ssh-ed25519 AAAA", "AGE-SECRET-KEY-1QQQ"] {
         let error = keys.add_recipient(text).unwrap_err();

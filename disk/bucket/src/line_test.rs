@@ -84,7 +84,7 @@ fn a_request_may_take_long_if_it_goes_forward() {
 }
 
 #[test]
-fn what_does_not_go_forward_ends() {
+fn stalled_request_times_out() {
     let silent = server(|mut stream| {
         head(&mut stream)?;
         stream.read_to_end(&mut Vec::new()).ok().map(drop)

@@ -95,7 +95,7 @@ fn each_answer_has_one_meaning() {
 }
 
 #[test]
-fn errors_of_services_are_short_and_tell_what_helps() {
+fn service_errors_are_short_and_give_advice() {
     let text = |error: Error| match meaning(Request::Put, &error) {
         Err(Transient(text) | Denied(text) | Refused(text)) => text,
         Ok(()) => panic!("{error}"),

@@ -126,7 +126,7 @@ fn names_of_objects_are_to_the_letter() {
 }
 
 #[test]
-fn an_object_is_there_only_when_the_service_says_so() {
+fn object_exists_only_when_the_service_confirms_it() {
     let server = Server::new(|Asked(line, ..)| match line.rsplit('/').next() {
         Some("taken") => error("412 Precondition Failed", "PreconditionFailed"),
         Some("conflict") => error("409 Conflict", "ConditionalRequestConflict"),
@@ -153,7 +153,7 @@ fn an_object_is_there_only_when_the_service_says_so() {
 }
 
 #[test]
-fn an_object_that_is_cut_off_has_no_head_and_the_others_have_theirs() {
+fn truncated_object_has_no_head() {
     let part = |range: &str, body| {
         answer(
             &format!("206 Partial Content\r\nContent-Range: bytes {range}"),
@@ -212,7 +212,7 @@ fn an_answer_that_is_too_long_is_not_read_to_its_end() {
 }
 
 #[test]
-fn conflict_with_an_object_that_is_there_says_so() {
+fn conflict_with_an_existing_object_is_reported() {
     let server = Server::new(|Asked(line, ..)| match line.as_str() {
         "PUT /b/there" | "PUT /b/none" => error("409 Conflict", "OperationAborted"),
         "GET /b/there" => answer("200 OK", "object"),
@@ -250,7 +250,7 @@ fn requests_without_signature_need_no_keys() {
 }
 
 #[test]
-fn keys_are_not_taken_away_by_a_reload_that_names_none() {
+fn reload_without_keys_keeps_the_old_keys() {
     let server = Server::new(|_| answer("200 OK", "object"));
     let service = Service::new("b".into(), String::new(), &server.variables("key")).unwrap();
     // As below `sudo`.

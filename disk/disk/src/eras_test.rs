@@ -1,7 +1,7 @@
 use crate::eras::Eras;
 
 #[test]
-fn what_is_freed_waits_for_the_units_that_were_open() {
+fn freed_ids_wait_for_open_units() {
     let mut eras = Eras::new();
     assert_eq!(eras.free(vec![1]), [1], "no unit is open");
     let a = eras.begin();

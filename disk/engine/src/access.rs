@@ -120,7 +120,7 @@ mod tests {
     use tonearm_rt::IdleDriver;
 
     #[test]
-    fn blocks_are_busy_as_long_as_one_of_their_reads_lives() {
+    fn blocks_are_busy_while_any_read_is_open() {
         let rt = Rt::new(Box::new(IdleDriver::default()));
         let access = Rc::new(Access::new(&rt));
         let (left, right) = (access.read(10, 5), access.read(12, 8));

@@ -26,7 +26,7 @@ fn a_block_that_is_all_new_has_no_difference() {
 }
 
 #[test]
-fn a_block_is_taken_for_new_where_all_places_looked_at_are_and_only_there() {
+fn block_is_new_only_if_all_samples_differ() {
     let old = [0; BLOCK];
     let mut new = old;
     for part in 0..8 {

@@ -49,7 +49,7 @@ fn a_patch_whose_image_the_log_has_not_got_is_void() {
 }
 
 #[test]
-fn a_block_that_recovery_has_written_home_holds_the_commit_of_its_image() {
+fn block_written_back_by_recovery_pins_its_image() {
     let (mut pinned, images) = (Pinned::default(), Images::default());
     pinned
         .slot(3)

@@ -257,7 +257,7 @@ mod tests {
     use tonearm_head::TrackRun;
 
     #[test]
-    fn a_sheet_that_does_not_know_the_period_has_no_formula_and_does_no_harm() {
+    fn track_sheet_without_period_yields_no_formula() {
         let run = TrackRun {
             first: 2048,
             tracks: 9,

@@ -375,7 +375,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn any_prefix_is_recovered_whatever_was_written_home(
+    fn any_log_prefix_is_recovered_after_any_write_back(
         ops in prop::collection::vec(op(), 1..60),
     ) {
         run(&ops);
@@ -421,7 +421,7 @@ fn the_log_gets_the_words_that_change_of_a_block_that_it_has() {
 }
 
 #[test]
-fn a_patch_behind_a_version_that_is_under_way_home_brings_its_image() {
+fn patch_during_write_back_includes_an_image() {
     let patch = |value| Op::Commit(vec![Step::Patch(0, vec![(1, value)])]);
     run(&[
         patch(1),
@@ -440,7 +440,7 @@ fn a_patch_behind_a_version_that_is_under_way_home_brings_its_image() {
 }
 
 #[test]
-fn a_block_that_recovery_has_written_home_keeps_its_image_in_the_log() {
+fn block_written_back_by_recovery_keeps_its_image() {
     let patch = |value| Op::Commit(vec![Step::Patch(0, vec![(1, value)])]);
     run(&[
         Op::Commit(vec![Step::Write(0, 7)]),

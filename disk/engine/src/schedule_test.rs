@@ -54,7 +54,7 @@ fn next(
 }
 
 #[test]
-fn a_round_starts_under_pressure_or_by_age_and_only_for_pinned_blocks() {
+fn round_starts_by_pressure_or_age_for_pinned_blocks() {
     let schedule = Schedule::default();
     let (none, some) = (Pinned::default(), pinned(&[1]));
     assert_eq!(schedule.reason(&none, true, true), None);
@@ -64,14 +64,14 @@ fn a_round_starts_under_pressure_or_by_age_and_only_for_pinned_blocks() {
 }
 
 #[test]
-fn a_round_takes_what_the_layout_asks_for_and_less_when_only_age_asks() {
+fn round_by_age_is_smaller_than_by_pressure() {
     assert_eq!(Schedule::blocks_max(16 << 20, 4096, Reason::Pressure), 4096);
     assert_eq!(Schedule::blocks_max(16 << 20, 4096, Reason::Age), 1024);
     assert_eq!(Schedule::blocks_max(8192, 4096, Reason::Age), 2);
 }
 
 #[test]
-fn the_oldest_blocks_go_first_and_blocks_that_may_not_go_keep_their_turn() {
+fn oldest_first_keeps_the_turn_of_busy_blocks() {
     let (mut schedule, pinned) = (Schedule::default(), pinned(&[50, 10, 40, 20, 30]));
     assert_eq!(next(&mut schedule, &pinned, 5, 2, &idle()), [10, 50]);
     // Block 40 is being read: it is passed over, and comes first once the read has ended.
@@ -90,7 +90,7 @@ fn a_block_whose_commit_is_not_durable_is_not_chosen() {
 }
 
 #[test]
-fn the_age_begins_anew_when_the_sweep_has_come_round() {
+fn age_restarts_when_the_sweep_wraps_around() {
     let (mut schedule, pinned) = (Schedule::default(), pinned(&[1]));
     schedule.committed(Nanos(5), Lsn(1), false);
     let mut round = |now, next| {
@@ -109,7 +109,7 @@ fn the_age_begins_anew_when_the_sweep_has_come_round() {
 }
 
 #[test]
-fn the_age_does_not_begin_anew_at_a_round_of_the_homes_choice() {
+fn age_continues_after_a_round_chosen_by_the_layout() {
     let (mut schedule, pinned) = (Schedule::default(), pinned(&[1]));
     schedule.committed(Nanos(5), Lsn(1), false);
     for (is_sample, lag) in [(true, 95), (false, 90)] {
@@ -125,7 +125,7 @@ fn the_age_does_not_begin_anew_at_a_round_of_the_homes_choice() {
 }
 
 #[test]
-fn a_round_is_halved_until_it_has_space_and_doubled_afterwards() {
+fn round_size_halves_without_space_and_doubles_after() {
     let mut schedule = Schedule::default();
     let refuse = |schedule: &mut Schedule| {
         let waits = schedule.refused(RoundOrder::Sweep, 8);
@@ -157,7 +157,7 @@ fn a_round_is_halved_until_it_has_space_and_doubled_afterwards() {
 }
 
 #[test]
-fn a_log_structured_home_has_rounds_of_one_size() {
+fn log_structured_layout_keeps_its_round_size() {
     let mut schedule = Schedule::default();
     assert!(schedule.refused(RoundOrder::OldestFirst, 8));
     assert_eq!(schedule.limit, Some(8));

@@ -28,7 +28,7 @@ fn spacing_ms(of: u64) -> f64 {
 }
 
 #[test]
-fn writes_are_not_delayed_without_pressure_or_before_anything_has_gone_home() {
+fn no_write_is_delayed_before_pressure_or_write_back() {
     let throttle = Throttle::default();
     for _ in 0..1000 {
         assert_eq!(throttle.wait(Nanos(5), BLOCK, PRESSURE_MAX), Nanos(0));
@@ -55,7 +55,7 @@ fn turns_come_at_the_pace_of_the_write_back() {
 }
 
 #[test]
-fn writes_are_not_delayed_by_pressure_from_before_everything_was_at_home() {
+fn reset_throttle_forgets_old_pressure() {
     let throttle = settled(PRESSURE_MAX);
     throttle.reset();
     let now = Nanos::from_secs(1000);

@@ -65,7 +65,7 @@ fn a_descriptor_has_its_documented_bytes() {
 }
 
 #[test]
-fn what_is_not_there_is_written_as_the_largest_number() {
+fn absent_values_encode_as_the_largest_number() {
     let none = ArrayDescriptor {
         own_index: None,
         missing: None,
@@ -135,7 +135,7 @@ fn impossible_descriptors_are_refused() {
 }
 
 #[test]
-fn descriptors_lie_apart_from_superblocks_and_within_the_header_area() {
+fn descriptors_overlap_no_superblock_in_the_header_area() {
     for slot in 0..SUPERBLOCK_SLOTS {
         let range = array_offset(slot)..array_offset(slot) + ARRAY_BYTES as u64;
         assert!(range.end <= HEADER_AREA_BYTES);

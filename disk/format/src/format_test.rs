@@ -166,7 +166,7 @@ fn a_volume_with_an_impossible_extent_is_refused() {
 }
 
 #[test]
-fn a_record_header_whose_numbers_contradict_each_other_is_refused() {
+fn contradictory_record_header_is_refused() {
     const MOST: u64 = 1 << 62;
     type Spoil = fn(&mut RecordHeader);
     let spoils: [(Spoil, bool); 9] = [
@@ -276,7 +276,7 @@ fn superblock_names_the_level_of_its_array() {
 }
 
 #[test]
-fn an_array_is_the_only_data_member_beside_the_log() {
+fn array_is_the_only_data_member() {
     let changes: [fn(&mut Superblock); 3] = [
         |s| s.members[0].roles.data = true,
         |s| s.members.push(s.members[1].clone()),

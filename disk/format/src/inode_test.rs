@@ -64,7 +64,7 @@ fn numbers_that_no_inode_has_are_refused() {
 }
 
 #[test]
-fn extents_behind_all_blocks_are_refused() {
+fn extents_beyond_the_last_block_are_refused() {
     let read = |at, block, count| FileExtent::decode(at, &FileExtent { block, count }.encode());
     let file_end = 1 << 51;
     assert!(read(file_end - 3, LIST_ID_LIMIT - 3, 3).is_ok());

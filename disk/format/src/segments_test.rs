@@ -127,7 +127,7 @@ fn a_checkpoint_and_a_segment_come_back() {
 }
 
 #[test]
-fn a_segment_of_one_mebibyte_holds_252_blocks_between_its_summaries() {
+fn segment_of_1_mib_holds_252_blocks() {
     let layout = SegmentLayout {
         block_size: 4096,
         segment_bytes: 1 << 20,

@@ -107,7 +107,7 @@ fn four_of_the_largest_items_fill_a_page() {
 }
 
 #[test]
-fn an_item_of_the_same_size_takes_a_hole_and_others_stay_in_place() {
+fn item_of_equal_size_reuses_a_hole_in_place() {
     let mut page = vec![0; 4096];
     let mut node = TreeNode::format(&mut page[..], 0);
     let mut count = 0;

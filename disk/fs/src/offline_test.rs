@@ -137,7 +137,7 @@ fn a_file_is_found_by_its_path() {
 
 /// Names whose hashes are the same have consecutive places.
 #[test]
-fn names_of_one_hash_are_told_apart() {
+fn names_with_equal_hashes_are_distinguished() {
     let mut space = Space::new(16);
     let first = space.make(b"first", REGULAR, 1);
     // The next name's item lies behind that of another name, which has taken its place.
@@ -153,7 +153,7 @@ fn names_of_one_hash_are_told_apart() {
 }
 
 #[test]
-fn what_is_no_regular_file_is_told() {
+fn path_of_no_regular_file_is_an_error() {
     let mut space = Space::new(16);
     space.make(b"dir", DIRECTORY, 0);
     space.make(b"file", REGULAR, 0);
@@ -308,7 +308,7 @@ fn a_tree_that_is_not_made_yet_has_no_files() {
 }
 
 #[test]
-fn the_error_of_a_page_is_told() {
+fn page_read_error_is_returned() {
     let mut space = Space::new(600);
     for number in 0..500 {
         space.make(format!("file{number}").as_bytes(), REGULAR, 0);

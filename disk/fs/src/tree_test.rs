@@ -439,7 +439,7 @@ fn a_value_of_the_same_length_changes_in_place() {
 }
 
 #[test]
-fn a_merged_inner_node_keeps_the_key_that_its_parent_had() {
+fn merged_inner_node_keeps_its_separator_key() {
     // Values of 900 bytes: four items in a leaf, some 120 leaves below an inner node.
     let (mut space, mut random) = (Space::new(4096, 2), Random(5));
     let mut model = Model::new();

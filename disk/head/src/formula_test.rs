@@ -101,7 +101,7 @@ proptest! {
     }
 
     #[test]
-    fn the_place_is_the_first_free_one_that_comes_round(
+    fn place_is_the_first_free_one_to_pass_the_head(
         spans in prop::collection::btree_set(0_u64..100, 2..12),
         think in 0_u64..30_000_000,
         sectors in 1_u32..8,
@@ -122,7 +122,7 @@ proptest! {
 }
 
 #[test]
-fn a_write_after_a_full_track_goes_to_the_next_free_track_in_time() {
+fn write_after_a_full_track_goes_to_the_next_free_track() {
     let mut platter = Platter::new();
     let mut head = formula(&platter);
     let here = platter.track(6);

@@ -76,7 +76,7 @@ fn a_profile_with_a_hole_has_no_table() {
 }
 
 #[test]
-fn mimic_places_a_write_the_skip_behind_the_last_end() {
+fn mimic_places_a_write_one_skip_after_the_last_end() {
     let table = Table::best(&saw()).unwrap();
     let mut head = Mimic::new(*table.grid(), table);
     assert_eq!(head.name(), "mimic");

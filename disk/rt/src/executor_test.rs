@@ -49,7 +49,7 @@ fn a_notification_wakes_every_waiter_and_none_is_lost() {
 }
 
 #[test]
-fn permits_are_granted_in_order_and_a_large_demand_is_not_starved() {
+fn permits_are_granted_in_order_without_starvation() {
     let rt = rt();
     let memory = Semaphore::new(&rt, 10);
     let order = Rc::new(RefCell::new(Vec::new()));

@@ -29,7 +29,7 @@ fn within_time(executor_thread: impl FnOnce() + Send + 'static) {
 
 /// A task that waits runs on the thread that enters, before that returns.
 #[test]
-fn what_is_ready_runs_on_the_thread_that_enters() {
+fn ready_tasks_run_on_the_entering_thread() {
     within_time(|| {
         let (executor, monitor) = Executor::with_monitor().unwrap();
         let mut inside = monitor.enter();

@@ -220,7 +220,7 @@ fn calls_may_end_in_any_order() {
 }
 
 #[test]
-fn a_lone_flush_is_a_call_and_one_beside_others_is_not() {
+fn only_a_lone_flush_is_a_call() {
     let mut world = World::new();
     world.submit(1, Op::Flush, 0, Data::None);
     world.make();
@@ -341,7 +341,7 @@ fn a_wait_ends_when_the_ring_has_completed_something() {
 }
 
 #[test]
-fn a_thread_that_watches_the_ring_leaves_no_entry_behind() {
+fn watching_thread_submits_all_ring_entries() {
     let mut world = World::new();
     // A file in memory cannot zero a range, so the driver writes zeroes, one entry after the other.
     let memory = rustix::fs::memfd_create("zeroes", rustix::fs::MemfdFlags::CLOEXEC).unwrap();

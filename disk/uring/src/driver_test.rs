@@ -160,7 +160,7 @@ fn a_read_beyond_the_end_of_the_file_fails() {
 }
 
 #[test]
-fn punch_and_zero_read_as_zeroes_on_disk_and_in_memory_file_systems() {
+fn punch_and_zero_read_as_zeroes_on_disk_and_in_ram() {
     let world = world();
     let mut files = vec![world.file];
     // A memfd, like tmpfs, can punch but not zero a range, so the driver writes zeroes.
@@ -266,7 +266,7 @@ fn a_stream_carries_more_than_its_buffers_hold() {
 }
 
 #[test]
-fn the_end_of_a_stream_is_a_short_receive_and_then_an_empty_one() {
+fn end_of_stream_is_a_short_then_an_empty_receive() {
     let world = world();
     let (stream, mut far) = world.stream();
     far.write_all(b"seven b").unwrap();

@@ -165,7 +165,7 @@ fn child_that_holds() {
 
 /// A child process has such a copy when it was started without closing the descriptors that it inherits.
 #[test]
-fn a_closed_file_is_unlocked_while_a_copy_of_its_descriptor_is_open() {
+fn close_unlocks_a_file_despite_duplicate_descriptors() {
     let (_dir, path) = place();
     let member = open_member(&path, create(MIB, false, false)).unwrap();
     let copy = member.fd.try_clone().unwrap();
@@ -258,7 +258,7 @@ fn a_file_that_cannot_be_opened_directly_is_opened_without() {
 }
 
 #[test]
-fn the_page_cache_is_written_and_then_dropped_even_after_an_error() {
+fn page_cache_is_synced_and_dropped_even_after_an_error() {
     for synced in [Ok(()), Err(rustix::io::Errno::IO)] {
         let calls = std::cell::RefCell::new(Vec::new());
         let call = |name, result| {

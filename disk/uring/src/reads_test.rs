@@ -56,7 +56,7 @@ fn a_quarter_is_held_back_where_reads_end_together() {
 }
 
 #[test]
-fn no_read_waits_where_reads_end_one_by_one_and_where_it_would_bring_nothing() {
+fn reads_are_not_batched_without_a_gain() {
     let mut client = Client::new(32);
     for _ in 0..100 {
         client.end(20);

@@ -27,7 +27,7 @@ fn a_socket_in_a_folder_with_a_long_path_is_bound_and_reached() {
 }
 
 #[test]
-fn a_short_path_and_a_long_name_are_given_to_the_kernel_as_they_are() {
+fn short_paths_and_long_names_are_passed_unchanged() {
     let given = |path: &str| {
         SocketPath::of(Path::new(path))
             .unwrap()

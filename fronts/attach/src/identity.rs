@@ -98,7 +98,7 @@ mod tests {
     use super::Identity;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn encoded_values_parse_back() {
         let identity = Identity {
             uuid: "0123456789abcdef0123456789abcdef".to_owned(),
             file: 47,

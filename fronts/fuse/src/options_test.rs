@@ -18,7 +18,7 @@ fn the_later_of_two_options_counts() {
 }
 
 #[test]
-fn set_user_id_and_devices_have_no_effect_unless_asked_for() {
+fn mounts_are_nosuid_and_nodev_by_default() {
     let nothing = MountFlags::NOSUID | MountFlags::NODEV;
     assert_eq!(parsed("").flags(), nothing);
     assert_eq!(parsed("suid,dev,noatime").flags(), MountFlags::NOATIME);

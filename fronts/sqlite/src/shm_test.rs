@@ -39,7 +39,7 @@ fn a_refused_range_of_locks_leaves_none_of_them_taken() {
 }
 
 #[test]
-fn a_handle_that_ends_gives_back_each_of_its_locks_and_no_other() {
+fn detached_handle_releases_exactly_its_locks() {
     let mut shm = Shm::default();
     let (mut one, mut other) = (shm.attach(), shm.attach());
     shm.lock(&mut one, 0, 3, true).unwrap();

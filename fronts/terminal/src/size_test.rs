@@ -19,7 +19,7 @@ fn units_and_letters_are_binary_and_decimal_units_decimal() {
 }
 
 #[test]
-fn what_is_no_size_is_refused_with_advice() {
+fn invalid_sizes_are_refused_with_advice() {
     for written in [
         "", "G", "ten", "1.5", "-1", "1e9", "10Gigs", "1..2G", "GiB10", "0x10",
     ] {

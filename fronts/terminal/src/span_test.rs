@@ -36,7 +36,7 @@ fn short_spans_have_milliseconds() {
 }
 
 #[test]
-fn what_is_no_time_is_refused_with_advice() {
+fn invalid_times_are_refused_with_advice() {
     for text in [
         "", "s", "10", "10ms", "1.5h", "-1s", "+1s", "10 m", "1w", "10M", "1h30m", "ü",
     ] {

@@ -361,7 +361,7 @@ fn with_ones(write_through: bool) -> Machine {
 }
 
 #[test]
-fn each_change_of_a_guest_without_flushes_is_durable_when_it_is_used() {
+fn change_without_flush_support_is_durable_when_used() {
     for (name, kind, sector, data, after) in changes() {
         let machine = with_ones(true);
         assert_eq!(machine.request(kind, sector, &data), 0, "{name}");
@@ -424,7 +424,7 @@ fn a_ring_that_has_stopped_takes_nothing_more() {
 }
 
 #[test]
-fn changes_that_fail_have_their_status_and_end_the_wait_of_a_stop() {
+fn failed_changes_return_a_status_and_do_not_block_stop() {
     for (name, kind, sector, data, _) in changes() {
         let machine = with_ones(true);
         let before = machine.made.get();
@@ -443,7 +443,7 @@ fn changes_that_fail_have_their_status_and_end_the_wait_of_a_stop() {
 }
 
 #[test]
-fn a_range_that_fails_ends_its_request_with_an_error_although_a_later_one_would_do() {
+fn failing_range_fails_its_request_despite_later_ranges() {
     for kind in [DISCARD, ZEROES] {
         let machine = with_ones(true);
         let beyond = DISK_BYTES / BLOCK as u64;
@@ -456,7 +456,7 @@ fn a_range_that_fails_ends_its_request_with_an_error_although_a_later_one_would_
 
 /// Another process may have died after it used a request, and before it interrupted the guest.
 #[test]
-fn a_guest_is_told_when_its_ring_begins_and_when_a_request_is_used() {
+fn guest_is_interrupted_at_ring_start_and_at_used_requests() {
     let machine = Machine::new(false);
     assert_eq!(machine.interrupts(), 1);
     assert_eq!(machine.interrupts(), 0);

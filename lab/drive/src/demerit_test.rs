@@ -47,7 +47,7 @@ fn unequal_counts_are_integrated_over_the_quantiles() {
 }
 
 #[test]
-fn without_requests_there_is_no_figure() {
+fn demerit_without_requests_is_none() {
     assert_eq!(Demerit::of(&[], &ms(&[1])), None);
     assert_eq!(Demerit::of(&ms(&[1]), &[]), None);
     assert_eq!(Demerit::of(&ms(&[0]), &ms(&[1])), None);

@@ -113,7 +113,7 @@ fn each_scheduler_has_its_order() {
 }
 
 #[test]
-fn a_sweep_that_had_to_turn_goes_on_the_new_way() {
+fn reversed_sweep_continues_in_its_new_direction() {
     let mut mechanism = mechanism();
     mechanism.arm.cylinder = 50;
     let mut queue = Queue::new(Scheduler::Scan);

@@ -6,7 +6,7 @@ use tonearm_base::Nanos;
 use tonearm_head::{Access, Head, Span};
 
 #[test]
-fn the_skip_is_the_way_of_the_platter_in_response_and_think_time() {
+fn skip_covers_rotation_in_response_and_think_time() {
     let head = Linear::new(Nanos::from_millis(1), TURN, 100);
     assert_eq!(head.skip(Nanos(0)), 10);
     assert_eq!(head.skip(Nanos::from_millis(2)), 30);
@@ -35,7 +35,7 @@ fn c_is_the_least_response_and_l_follows_the_writes() {
 }
 
 #[test]
-fn a_write_that_waited_for_a_revolution_does_not_change_the_speed() {
+fn missed_revolution_does_not_change_the_speed() {
     let mut head = Linear::new(Nanos::from_millis(1), TURN, 100);
     let access = |first, sent, done| Access {
         first,
@@ -49,7 +49,7 @@ fn a_write_that_waited_for_a_revolution_does_not_change_the_speed() {
 }
 
 #[test]
-fn the_place_is_the_skip_behind_the_last_end() {
+fn place_is_one_skip_after_the_last_end() {
     let mut head = Linear::new(Nanos::from_millis(1), TURN, 100);
     let free = [Span {
         start: 0,

@@ -179,7 +179,7 @@ fn coarse_is_right_at_its_points_and_straight_between_them() {
 }
 
 #[test]
-fn the_table_of_a_store_has_the_best_skips_of_the_least_mean_and_loses_nothing() {
+fn store_table_holds_the_skips_of_the_least_mean() {
     let profile = saw();
     let table = Table::best(&profile).unwrap();
     let choices = Choices::new(&profile, exact()).unwrap();

@@ -28,7 +28,7 @@ fn every_slot_has_a_page_of_its_own() {
 }
 
 #[test]
-fn parity_goes_round_the_disks() {
+fn parity_rotates_over_the_disks() {
     let raid = Raid::new(Redundancy::Raid5, 5, 8, 20);
     let disks: BTreeSet<_> = (0..5)
         .filter_map(|segment| raid.parity_chunk(segment))

@@ -206,7 +206,7 @@ fn check(objects: &Objects, model: &Model, counts: &mut Counts, home: HomeParams
 }
 
 #[test]
-fn every_archived_commit_is_restored_after_power_cuts_and_lost_requests() {
+fn archived_commits_survive_power_cuts_and_lost_requests() {
     let mut counts = Counts::default();
     for seed in 0..12 {
         let layout = [Layout::Overwrite, Layout::Hylog, Layout::Segments][seed as usize % 3];
@@ -236,7 +236,7 @@ fn every_archived_commit_is_restored_after_power_cuts_and_lost_requests() {
 
 /// A bucket that is slow, and a small log: the log wraps around before its commits are archived.
 #[test]
-fn commits_that_the_log_has_lost_are_missed_and_what_comes_later_is_restored() {
+fn overwritten_log_leaves_a_gap_and_later_commits_restore() {
     let mut counts = Counts::default();
     for seed in 0..6 {
         let mut image = shape(Layout::Overwrite, 10).create_with_spare(1 << 20);
@@ -320,7 +320,7 @@ fn a_writer_whose_place_is_taken_ends() {
 
 /// The power is cut while the first base is read or completed. Its blocks may have commits that the cut takes back.
 #[test]
-fn a_base_has_nothing_that_a_power_cut_takes_back() {
+fn base_contains_no_commit_undone_by_a_power_cut() {
     let mut counts = Counts::default();
     for seed in 0..80 {
         let mut image = shape(Layout::Overwrite, 32).create_with_spare(SPARE[seed as usize % 2]);
@@ -351,7 +351,7 @@ fn a_base_has_nothing_that_a_power_cut_takes_back() {
 
 /// Objects that only old states need are deleted. What is left has no hole, and can be restored.
 #[test]
-fn what_is_kept_is_whole_when_old_states_are_deleted() {
+fn retained_states_stay_restorable_after_deletion() {
     let (mut counts, mut deletions) = (Counts::default(), 0);
     for seed in 0..3 {
         let mut image = shape(Layout::Hylog, 32).create_with_spare(1 << 20);

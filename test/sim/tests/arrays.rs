@@ -31,7 +31,7 @@ fn met(kind: Kind, layout: Option<Layout>, wanted: &'static [Met], most: u64) ->
 }
 
 #[test]
-fn members_fail_stay_away_come_back_and_are_rebuilt() {
+fn arrays_survive_member_failures_and_rebuilds() {
     let wanted = &[
         Met::Pulled,
         Met::Lost,

@@ -301,7 +301,7 @@ fn a_checkpoint_takes_the_steps_in_their_order() {
 /// Step 5: a track is used again only when a durable record names a log start after all records that it holds. Writers go on
 /// during the checkpoints, and the log wraps several times.
 #[test]
-fn tracks_are_used_again_only_when_a_durable_record_frees_them() {
+fn tracks_are_reused_only_after_a_durable_record() {
     let events = traced(|rt, disk, trace| async move {
         let checkpoints = disk.clone();
         let timer = rt.clone();

@@ -130,7 +130,7 @@ async fn copy(source: &Disk, target: &Disk) -> Result<Copied, DiskError> {
 }
 
 #[test]
-fn a_copy_that_power_cuts_interrupt_goes_on_and_is_whole_in_the_end() {
+fn interrupted_copy_resumes_after_power_cuts() {
     let pairs = [
         (Layout::Overwrite, Layout::Hylog),
         (Layout::Hylog, Layout::Overwrite),

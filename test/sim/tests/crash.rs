@@ -103,7 +103,7 @@ fn transactions_of_sqlite_are_whole_and_in_order() {
 
 /// The archive restores what the store had, has nothing that a cut takes back, and is continued after each cut.
 #[test]
-fn archives_have_what_stores_had_and_are_continued() {
+fn archives_match_stores_and_continue_after_cuts() {
     let mut total = Outcome::default();
     for seed in 1..11 {
         let outcome = Kind::Archives.run(seed, SIZE);

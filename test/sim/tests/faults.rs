@@ -103,7 +103,7 @@ async fn opened(image: StoreImage, rt: Rt, options: OpenOptions) -> Result<(), E
 }
 
 #[test]
-fn a_damaged_durable_record_is_refused_and_never_silently_cut_off() {
+fn damaged_durable_record_is_refused() {
     let mut image = crashed();
     let offset = record(&image, 3) + 4096 + 17;
     spoil(&mut image, offset);
@@ -147,7 +147,7 @@ fn an_unreadable_place_of_the_log_is_refused() {
 }
 
 #[test]
-fn a_failed_log_write_makes_the_store_read_only_with_the_reason() {
+fn failed_log_write_makes_the_store_read_only() {
     SHAPE.create().run(0, |world, rt, image| async move {
         let engine = open(&image, &rt).await;
         let lsn = write(&engine, 0, 1, 1).await.unwrap();
@@ -215,7 +215,7 @@ fn a_full_medium_makes_write_back_wait_and_loses_nothing() {
 }
 
 #[test]
-fn a_rotten_block_is_an_error_with_its_address_and_scrub_finds_it() {
+fn corrupt_block_is_an_error_and_scrub_finds_it() {
     let (_, world) = SHAPE.create().run(0, |_, rt, image| async move {
         let engine = open(&image, &rt).await;
         write(&engine, 0, 10, 9).await.unwrap();
@@ -320,7 +320,7 @@ fn read_only_changes_nothing_and_refuses_a_crashed_store() {
 }
 
 #[test]
-fn a_commit_of_most_of_the_log_is_whole_and_a_larger_one_is_refused() {
+fn largest_commit_is_atomic_and_larger_ones_are_refused() {
     let shape = Shape {
         blocks: 600,
         ..SHAPE
@@ -348,7 +348,7 @@ fn a_commit_of_most_of_the_log_is_whole_and_a_larger_one_is_refused() {
 }
 
 #[test]
-fn two_rotten_superblocks_never_bring_an_older_state_back() {
+fn two_corrupt_superblocks_lose_no_newer_state() {
     for pair in [0u64, 2] {
         let mut image = crashed();
         for slot in [pair, pair + 1] {
@@ -364,7 +364,7 @@ fn two_rotten_superblocks_never_bring_an_older_state_back() {
 
 /// 256 MiB is the commit size that front ends may use. It takes hundreds of records and tracks.
 #[test]
-fn a_commit_of_256_mib_is_all_there_or_not_at_all() {
+fn commit_of_256_mib_is_atomic() {
     let blocks = (256 << 20) / 4096;
     let shape = Shape {
         track_bytes: 1 << 20,

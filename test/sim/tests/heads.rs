@@ -128,7 +128,7 @@ fn floor_ms(spec: &DriveSpec, sectors: u32, think: Nanos) -> f64 {
 /// A commit of one block is a header sector and eight sectors of payload. With its formula the paper leaves at most 0.5
 /// ms of rotational latency (Trail 5.1). The bound of the online predictor is 0.2 ms.
 #[test]
-fn a_durable_block_takes_overhead_and_transfer_on_the_drive_of_the_paper() {
+fn durable_block_costs_overhead_and_transfer_only() {
     let spec = DriveFile::of_library("st41601n").spec;
     let think = Nanos::from_millis(5);
     let floor = floor_ms(&spec, 9, think);
@@ -155,7 +155,7 @@ fn a_durable_block_takes_overhead_and_transfer_on_the_drive_of_the_paper() {
 
 /// While one drive writes, the other one takes the commits that have come meanwhile.
 #[test]
-fn two_log_drives_in_turn_are_faster_than_one_for_several_clients() {
+fn two_log_drives_are_faster_for_several_clients() {
     let spec = DriveFile::of_library("st41601n").spec;
     let mean = |drives| {
         let think = Nanos::from_millis(1);

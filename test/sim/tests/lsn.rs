@@ -187,7 +187,7 @@ fn lsns_never_go_back_over_power_cuts_and_orderly_ends() {
 
 /// Everything is at home, and the durable log start is beyond all commits: the recovery replays nothing.
 #[test]
-fn a_recovery_that_finds_everything_at_home_goes_on_counting() {
+fn recovery_with_nothing_to_replay_continues_lsns() {
     for layout in [Layout::Overwrite, Layout::Segments, Layout::Wolf] {
         let mut image = shape(layout).create();
         for round in 0..6u64 {

@@ -142,7 +142,7 @@ fn an_orphan_that_cannot_be_deleted_is_left_and_tried_again() {
 
 /// Files that are open lose their names on a store without any space: that needs pages of the tree, which are kept for it.
 #[test]
-fn names_are_taken_away_on_a_full_store() {
+fn open_files_are_unlinked_on_a_full_store() {
     with_fs(4 << 20, |rt, fs| async move {
         let mut open = Vec::new();
         for number in 0..300u32 {

@@ -38,7 +38,7 @@ fn store(layout: Layout, spare: u64) -> StoreImage {
 
 /// After each power cut the files are those after one of the operations, with everything that was synced.
 #[test]
-fn behind_a_power_cut_the_files_are_those_behind_an_operation() {
+fn power_cut_leaves_the_tree_between_two_operations() {
     let size = Size {
         operations: 60,
         generations: 3,
@@ -81,7 +81,7 @@ async fn learn(fs: &Fs) -> Result<Tree, FsError> {
 
 /// Several clients use the same few directories at the same time. The power is cut somewhere.
 #[test]
-fn operations_side_by_side_leave_a_sound_tree_also_behind_a_cut() {
+fn concurrent_operations_leave_a_sound_tree_after_a_cut() {
     let (mut operations, mut done) = (0, 0);
     for seed in 0..40 {
         let layout = [Layout::Overwrite, Layout::Hylog][seed as usize % 2];
@@ -434,7 +434,7 @@ fn a_sync_waits_for_a_hole_that_begins_within_a_block() {
 
 /// A file that loses its last name while an operation uses it, and no handle, is deleted when the operation ends.
 #[test]
-fn a_file_that_an_operation_uses_is_deleted_behind_it() {
+fn file_in_use_by_an_operation_is_deleted_after_it() {
     let image = store(Layout::Overwrite, 4 << 20);
     image.run(1, move |_, rt: Rt, image: StoreImage| async move {
         let disk = image.open_disk(&rt, open_options()).await.unwrap();
@@ -490,7 +490,7 @@ fn a_cut_that_was_left_is_completed_before_the_next_write() {
 
 /// Two deletions of one file, and a rename over a file that is being deleted, have looked at it before either can commit.
 #[test]
-fn operations_that_free_one_file_side_by_side_end_as_if_one_after_the_other() {
+fn concurrent_deletions_of_a_file_are_serialised() {
     let image = store(Layout::Overwrite, SPACE);
     image.run(4, move |_, rt: Rt, image: StoreImage| async move {
         let disk = image.open_disk(&rt, open_options()).await.unwrap();

@@ -136,7 +136,7 @@ type Other = fn(&Fs, u64, u64) -> std::pin::Pin<Box<dyn Future<Output = ()> + '_
 
 /// A unit reads file a and writes file b.
 #[test]
-fn a_unit_conflicts_with_changes_of_what_it_uses_and_with_no_others() {
+fn unit_conflicts_only_with_changes_to_what_it_uses() {
     let others: [(&str, bool, Other); 16] = [
         ("nothing", false, |_, _, _| Box::pin(async {})),
         ("another file", false, |fs, _, _| {
@@ -336,7 +336,7 @@ fn a_unit_that_cannot_end_refuses_its_operations() {
 
 /// Files that lose their last name in a unit are deleted after it, and none of their space is lost.
 #[test]
-fn what_a_unit_deletes_is_deleted_when_it_has_ended() {
+fn files_deleted_in_a_unit_are_freed_after_its_commit() {
     with_fs(8 << 20, |rt, fs| async move {
         let (a, b) = (
             make(&fs, b"a", &[1; 50_000]).await,
@@ -368,7 +368,7 @@ fn what_a_unit_deletes_is_deleted_when_it_has_ended() {
 
 /// Units hold a bounded part of the memory. One that needs more fails alone, and operations outside of units go on.
 #[test]
-fn units_hold_a_part_of_the_memory_and_stall_nobody() {
+fn units_use_a_bounded_share_of_memory() {
     with_fs(24 << 20, |_, fs| async move {
         let most = fs.disk().shadow_bytes_max();
         let a = make(&fs, b"a", b"").await;
@@ -544,7 +544,7 @@ const SUM: u64 = 100 * FILES as u64;
 /// Clients move amounts between files in units, so that the sum stays. The power is cut somewhere. A unit that was durable is
 /// still there, and none is there in part.
 #[test]
-fn amounts_that_units_move_between_files_keep_their_sum_behind_a_cut() {
+fn transfers_in_units_keep_their_sum_after_a_cut() {
     let (mut committed, mut conflicts) = (0, 0);
     for seed in 0..40 {
         let mut image = store(4 << 20);
@@ -605,7 +605,7 @@ fn amounts_that_units_move_between_files_keep_their_sum_behind_a_cut() {
 /// A unit gives a name to another file within the resolution of the clock, so that the inode of the directory stays as
 /// it was. The sync of the directory waits for the unit nevertheless; likewise that of a file with another attribute.
 #[test]
-fn what_a_unit_changes_beside_the_inode_is_synced_with_the_file() {
+fn file_sync_covers_unit_changes_outside_the_inode() {
     store(1 << 20).run(1, |_, rt: Rt, image: StoreImage| async move {
         let disk = image.open_disk(&rt, open_options()).await.unwrap();
         let fs = Fs::open(&disk, &rt, Default::default).await.unwrap();
@@ -662,7 +662,7 @@ fn a_second_change_does_not_hide_what_others_have_changed() {
 /// A cold read of many runs during the commit of a unit that cuts the file off returns what the file had before the unit or after
 /// it, and nothing of a file that gets the blocks then.
 #[test]
-fn a_read_beside_the_end_of_a_unit_is_not_torn() {
+fn read_during_a_unit_commit_is_not_torn() {
     const RUNS: u64 = 32;
     for wait in 0..20u64 {
         with_fs(8 << 20, move |rt, fs| async move {

@@ -45,7 +45,7 @@ fn of(uid: u32, kind: New) -> New {
 
 /// A name that stands for another file than the kernel has looked up is taken away only by one who may.
 #[test]
-fn names_in_sticky_directories_are_taken_away_by_owners() {
+fn only_owners_unlink_names_in_sticky_directories() {
     with_fs(8 << 20, |_, fs| async move {
         let sticky = New {
             mode: 0o041_777,

@@ -161,7 +161,7 @@ fn an_unaligned_write_is_whole_or_absent_after_any_cut() {
 }
 
 #[test]
-fn volumes_are_made_resized_and_deleted_and_their_space_reads_as_zeroes_again() {
+fn space_of_deleted_volumes_reads_as_zeroes() {
     let image = SHAPE.create();
     let (_, world) = image.run(0, |_, rt, image| async move {
         let disk = open(&image, &rt).await;

@@ -90,7 +90,7 @@ fn a_durable_write_is_stable_when_it_completes() {
 
 /// A write that completes while a flush is under way may have come too late for it.
 #[test]
-fn a_flush_makes_stable_what_had_completed_when_it_was_sent_and_nothing_else() {
+fn flush_makes_stable_only_writes_completed_before_it() {
     let times = JitterTimes {
         flush: Nanos::from_millis(1),
         ..JitterTimes::default()

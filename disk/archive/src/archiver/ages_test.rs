@@ -28,7 +28,7 @@ fn link(number: u64, epoch: u64, unix_ms: u64) -> ArchiveHeader {
 }
 
 #[test]
-fn object_of_this_opening_ages_by_the_clock_that_cannot_be_set() {
+fn own_objects_age_by_the_monotonic_clock() {
     let mut ages = Ages::default();
     ages.open(Nanos::from_secs(100), NOW_MS, None);
     ages.note(1, Nanos::from_secs(101));

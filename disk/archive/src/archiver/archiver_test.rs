@@ -76,7 +76,7 @@ fn jumps_of_the_clock_are_reported_and_counted() {
 }
 
 #[test]
-fn what_is_old_is_deleted_and_merged_after_restarts() {
+fn archive_is_pruned_and_merged_after_restarts() {
     let (rig, keep) = (Rig::new(), keeping(100_000, 0));
     for _ in 0..4 {
         rig.commits(70);
@@ -159,7 +159,7 @@ fn damage(rig: &Rig, name: &str) {
 }
 
 #[test]
-fn next_opening_does_not_believe_a_base_whose_objects_are_gone() {
+fn opening_rejects_a_base_with_missing_objects() {
     type Harm<'a> = &'a dyn Fn(&Rig);
     let last = |names: Vec<String>| names.last().unwrap().clone();
     let bases = |rig: &Rig| rig.of_kind(ArchiveKind::Base)[0].clone();
@@ -221,7 +221,7 @@ fn next_number(rig: &Rig) -> u64 {
 }
 
 #[test]
-fn odd_objects_behind_the_end_are_left_out() {
+fn invalid_objects_after_the_end_are_ignored() {
     type Object<'a> = &'a dyn Fn(&Rig, u64) -> Vec<u8>;
     let of_store = |rig: &Rig, store: Uuid, number: u64| {
         let header = rig.header(&link_name(3));
@@ -386,7 +386,7 @@ fn commits_do_not_wait_for_deletes() {
 }
 
 #[test]
-fn odd_object_behind_the_end_does_not_keep_what_is_old() {
+fn invalid_object_after_the_end_does_not_stop_retention() {
     let (rig, keep) = (Rig::new(), keeping(100_000, 0));
     rig.after(1500, |rig| rig.place(&link_name(0xffff), vec![7; 400]));
     rig.commits(400);

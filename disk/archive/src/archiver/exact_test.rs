@@ -1,7 +1,7 @@
 use super::*;
 
 #[test]
-fn last_state_is_before_what_cannot_be_had_yet() {
+fn last_exact_state_precedes_inexact_intervals() {
     let mut exact = Exact::default();
     assert_eq!(exact.last(Lsn(7)), Lsn(7));
     exact.note(Lsn(10), Lsn(25));
@@ -21,7 +21,7 @@ fn last_state_is_before_what_cannot_be_had_yet() {
 }
 
 #[test]
-fn nothing_is_had_where_nothing_is_known() {
+fn interval_from_zero_leaves_only_state_zero() {
     let mut exact = Exact::default();
     exact.note(Lsn(0), Lsn(5));
     assert_eq!(exact.last(Lsn(3)), Lsn(0));

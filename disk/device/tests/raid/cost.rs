@@ -88,7 +88,7 @@ fn most_of_a_stripe_is_written_by_reading_the_rest() {
 }
 
 #[test]
-fn reads_of_neighbours_are_joined_and_small_ones_touch_one_member() {
+fn adjacent_reads_merge_and_small_reads_use_one_member() {
     let (world, array) = array(4, CLEAN);
     let row = array.stripes().row_bytes();
     let ios = cost(&world, &array, async move |d| write(d, 0, 8 * row).await);

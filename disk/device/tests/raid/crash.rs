@@ -247,7 +247,7 @@ fn after_a_cut_any_member_may_fail() {
 }
 
 #[test]
-fn a_cut_in_a_degraded_stripe_destroys_nothing_beside_the_write() {
+fn power_cut_in_a_degraded_write_spares_other_data() {
     let mut points = 0;
     for seed in 10..16 {
         let members = 3 + seed as usize % 3;
@@ -265,7 +265,7 @@ fn a_cut_in_a_degraded_stripe_destroys_nothing_beside_the_write() {
 }
 
 #[test]
-fn with_a_record_for_every_write_a_member_may_fail_in_the_cut_itself() {
+fn full_recording_survives_member_loss_in_a_power_cut() {
     let mut points = 0;
     for seed in 20..24 {
         let members = 3 + seed as usize % 3;
@@ -282,7 +282,7 @@ fn with_a_record_for_every_write_a_member_may_fail_in_the_cut_itself() {
 
 /// Stripes that were rebuilt after the last save of the rebuild are degraded again after a cut.
 #[test]
-fn a_cut_beside_a_rebuild_destroys_nothing() {
+fn power_cut_during_a_rebuild_loses_nothing() {
     let mut points = 0;
     for seed in 40..44 {
         let (members, missing) = (4, seed as usize % 4);
@@ -389,7 +389,7 @@ fn recover_failing(
 /// A member fails after a cut, before the parity is corrected. Its units in interrupted stripes cannot be computed then. So
 /// the failure is not saved, and with the member there again nothing is lost. A caller that accepts the loss goes on.
 #[test]
-fn a_member_that_fails_before_the_parity_is_corrected_is_used_again() {
+fn member_failing_before_parity_correction_is_used_again() {
     let mut failures = 0;
     for seed in 70..74 {
         let members = 3 + seed as usize % 3;
@@ -527,7 +527,7 @@ fn two_members_that_fail_together_and_come_back_lose_nothing() {
 
 /// In a degraded stripe, a flush that loses the array makes no write durable, so the write's record is still needed.
 #[test]
-fn a_record_outlives_a_flush_that_loses_the_array() {
+fn failed_flush_keeps_parity_records() {
     let (members, missing, second) = (4, 0, 1);
     let world = World::new(3, members + 1, MEMBER);
     let state = crate::common::without(missing);
@@ -561,7 +561,7 @@ const DIRTY: Raid5State = Raid5State {
 };
 
 #[test]
-fn recovery_goes_on_beside_a_stripe_that_cannot_be_computed() {
+fn recovery_continues_past_an_uncomputable_stripe() {
     let (cuts, _) = cuts(60, 4, blank(4), crate::common::CLEAN, false);
     for (at, cut) in cuts.iter().enumerate().step_by(7) {
         let (world, array) = recover(cut, 4, at as u64, None, false);
@@ -601,7 +601,7 @@ fn recovery_goes_on_beside_a_stripe_that_cannot_be_computed() {
 /// A layout that cannot tell where it was writing names the whole array. Its recovery reads every member in long reads,
 /// and keeps nothing for each stripe.
 #[test]
-fn recovery_of_a_whole_array_reads_each_member_once_in_long_reads() {
+fn full_recovery_reads_each_member_once_in_long_reads() {
     let member = 64 << 20;
     let world = World::new(1, 3, member);
     let array = world.open(3, UNIT, DIRTY, false).unwrap();
@@ -727,7 +727,7 @@ impl Device for SlowFlush {
 /// A flush that began before the record of a slot was written does not make the write of that record durable, although it found an
 /// earlier record of the same slot.
 #[test]
-fn a_slow_flush_settles_no_record_that_came_after_it() {
+fn slow_flush_keeps_later_parity_records() {
     const MEMBERS: usize = 4;
     let mut images = vec![DiskImage::new(MEMBER); MEMBERS];
     // One record.

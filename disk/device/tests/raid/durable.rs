@@ -92,7 +92,7 @@ impl Change {
 /// A stripe, then the change of it over an earlier one that is not durable, then a cut. After it, and without any one member where
 /// the array may do without one, the change is there, and so is what lies beside it.
 #[test]
-fn a_durable_change_survives_a_cut_right_behind_it() {
+fn durable_change_survives_an_immediate_power_cut() {
     for stripe in [
         Stripe::Whole,
         Stripe::WithoutUnit,

@@ -125,7 +125,7 @@ fn writes_under_way_that_overlap_leave_parity_correct() {
 }
 
 #[test]
-fn a_member_that_fails_a_write_is_marked_as_failed_before_the_write_ends() {
+fn failed_member_is_recorded_before_its_write_completes() {
     for op in [Op::Write, Op::WriteDurable, Op::Flush, Op::Punch] {
         let world = World::new(1, 4, 4 << 20);
         let array = world.open(4, UNIT, CLEAN, false).unwrap();
@@ -208,7 +208,7 @@ fn a_second_failure_is_one_clear_error_and_never_wrong_data() {
 }
 
 #[test]
-fn an_unreadable_place_of_a_degraded_array_is_an_error_of_its_stripe_alone() {
+fn degraded_read_error_is_limited_to_its_stripe() {
     let world = World::new(1, 5, 4 << 20);
     let array = world.open(4, UNIT, without(0), true).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());
@@ -229,7 +229,7 @@ fn an_unreadable_place_of_a_degraded_array_is_an_error_of_its_stripe_alone() {
 }
 
 #[test]
-fn unreadable_sectors_at_different_places_of_a_stripe_are_all_computed() {
+fn several_bad_sectors_of_a_stripe_are_reconstructed() {
     let world = World::new(1, 4, 4 << 20);
     let array = world.open(4, UNIT, CLEAN, false).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());
@@ -303,7 +303,7 @@ fn a_sector_that_is_lost_fails_no_write() {
 
 /// A member that reads nothing has failed as a whole. What it holds is not given up, because it may come back.
 #[test]
-fn nothing_is_given_up_because_of_a_member_that_answers_no_read() {
+fn unreadable_member_gives_up_no_sectors() {
     for missing in [Some(0), None] {
         let world = World::new(1, 5, 4 << 20);
         let state = missing.map_or(CLEAN, without);
@@ -326,7 +326,7 @@ fn nothing_is_given_up_because_of_a_member_that_answers_no_read() {
 /// The records lie on the log's drive and are rarely read: a bad sector is found at an opening, which needs none of them
 /// as long as all members are there.
 #[test]
-fn an_unreadable_parity_record_matters_only_after_a_crash_without_a_member() {
+fn unreadable_parity_record_fails_only_degraded_recovery() {
     let dirty = |state| Raid5State {
         clean: false,
         ..state
@@ -353,7 +353,7 @@ fn an_unreadable_parity_record_matters_only_after_a_crash_without_a_member() {
 }
 
 #[test]
-fn a_full_member_refuses_the_write_and_the_stripe_is_corrected() {
+fn write_refused_by_a_full_member_leaves_correct_parity() {
     for victim in 0..4 {
         let world = World::new(1, 4, 4 << 20);
         let array = world.open(4, UNIT, CLEAN, false).unwrap();
@@ -582,7 +582,7 @@ fn each_record_of_a_refused_update_is_applied() {
 }
 
 #[test]
-fn an_unreadable_place_that_cannot_be_rewritten_for_lack_of_space_is_computed() {
+fn bad_sector_on_a_full_member_is_reconstructed() {
     let world = World::new(1, 4, 4 << 20);
     let array = world.open(4, UNIT, CLEAN, false).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());

@@ -214,7 +214,7 @@ fn a_replacement_that_fails_is_replaced_again() {
 }
 
 #[test]
-fn a_rebuild_writes_no_zeroes_and_leaves_nothing_of_an_old_content() {
+fn rebuild_punches_zeroes_and_erases_old_content() {
     for can_punch in [true, false] {
         let (world, array) = degraded(4, 16 << 20);
         let (spare, counted) = (world.devices[4].clone(), world.counted[4].clone());
@@ -243,7 +243,7 @@ fn a_rebuild_writes_no_zeroes_and_leaves_nothing_of_an_old_content() {
 }
 
 #[test]
-fn a_full_replacement_keeps_what_is_restored_and_the_rebuild_goes_on() {
+fn rebuild_continues_after_a_full_replacement() {
     let (world, array) = degraded(4, 16 << 20);
     array.replace(world.devices[4].clone()).unwrap();
     let (plan, kept) = (world.plans[4].clone(), world.kept.clone());

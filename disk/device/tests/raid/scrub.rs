@@ -67,7 +67,7 @@ async fn assert_right(array: &Raid5, device: &Rc<dyn Device>) {
 }
 
 #[test]
-fn one_rotten_unit_is_repaired_by_one_write() {
+fn corrupt_unit_is_repaired_by_one_write() {
     let (world, array) = world();
     let own = world.clone();
     world.rt.block_on(async move {
@@ -96,7 +96,7 @@ fn one_rotten_unit_is_repaired_by_one_write() {
 /// While wrong parity is made right, some reads of a member fail. Its units are right, and stay as they are: nothing that is
 /// computed from the wrong parity is written.
 #[test]
-fn wrong_parity_spoils_no_unit_that_cannot_be_read_for_a_moment() {
+fn wrong_parity_is_not_used_for_unreadable_units() {
     for (repairs, first, count) in (1..8).flat_map(|first| {
         let counts = (1..4).flat_map(move |count| [(true, first, count), (false, first, count)]);
         counts.collect::<Vec<_>>()
@@ -132,7 +132,7 @@ fn wrong_parity_spoils_no_unit_that_cannot_be_read_for_a_moment() {
 
 /// Nothing is written: neither content that is not right, nor the parity of a stripe with content that is wrong.
 #[test]
-fn two_rotten_units_stay_as_they_are() {
+fn two_corrupt_units_are_left_unchanged() {
     for (other, mask) in [(1, 0x20), (3, 0x20), (3, 0x10)] {
         let (world, array) = world();
         let own = world.clone();
@@ -163,7 +163,7 @@ fn two_rotten_units_stay_as_they_are() {
 }
 
 #[test]
-fn a_place_on_two_members_is_repaired_wherever_it_is_rotten() {
+fn piece_spanning_two_members_is_repaired() {
     // Two pieces on either side of the border between member 0 and member 1, and of that between stripes 0 and 1.
     let (world, array) = world();
     let own = world.clone();

@@ -283,7 +283,7 @@ fn truncation_keeps_what_others_write_before_the_new_end() {
 
 /// The unit reads the rest of its blocks before it waits.
 #[test]
-fn what_others_write_while_a_unit_waits_for_memory_to_end_is_kept() {
+fn commit_waiting_for_memory_keeps_others_writes() {
     for options in [OpenOptions::default(), small_memory()] {
         with(&store(8 << 20), options, async |disk| {
             let file = cold_file(&disk, 12).await;
@@ -313,7 +313,7 @@ fn what_others_write_while_a_unit_waits_for_memory_to_end_is_kept() {
 
 /// The unit conflicts, a call of its own does not: it comes after the truncation.
 #[test]
-fn a_plain_write_is_no_conflict_when_others_make_the_volume_shorter_meanwhile() {
+fn plain_write_after_concurrent_truncation_is_no_conflict() {
     for size in [100, 2 * B + 50] {
         with(&store(8 << 20), OpenOptions::default(), async move |disk| {
             let file = cold_file(&disk, 3).await;
@@ -412,7 +412,7 @@ fn zeroes_to_the_end_keep_what_others_append_meanwhile() {
 
 /// A unit makes a file shorter that others have made longer meanwhile: all that it cuts off is gone from the medium's space, too.
 #[test]
-fn what_a_unit_cuts_off_of_others_growth_is_zero_for_the_next_owner() {
+fn truncating_others_growth_zeroes_the_freed_blocks() {
     with(&store(8 << 20), OpenOptions::default(), async |disk| {
         let file = cold_file(&disk, 1).await;
         let mut unit = disk.begin();
@@ -478,7 +478,7 @@ fn a_read_gives_no_bytes_of_the_next_owner_of_blocks() {
 }
 
 #[test]
-fn what_is_known_of_parts_of_blocks_has_a_bound() {
+fn partial_block_state_is_bounded() {
     with(&store(32 << 20), small_memory(), async |disk| {
         let file = cold_file(&disk, 200).await;
         let mut aru = disk.begin();

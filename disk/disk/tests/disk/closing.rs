@@ -98,7 +98,7 @@ async fn close_under(rt: &Rt, disk: &Disk, clients: u64, after: Nanos) -> Vec<(u
 }
 
 #[test]
-fn closing_under_clients_that_wait_for_room_leaves_a_clean_store() {
+fn close_under_waiting_writers_leaves_a_clean_store() {
     let mut waited = 0;
     for segments in [false, true] {
         for log_bytes in [512 << 10, 1 << 20, 4 << 20] {
@@ -224,7 +224,7 @@ fn closing_waits_for_a_marker_that_is_under_way() {
 
 /// The medium has no space while the store is being closed: writers that wait for space learn of the closing at once.
 #[test]
-fn closing_refuses_at_once_those_who_wait_for_room() {
+fn close_refuses_writers_that_wait_for_space() {
     let image = with_log(8 << 20, 1 << 20, false);
     in_world(&image, options(256 << 10), async |open: Open| {
         let Open {

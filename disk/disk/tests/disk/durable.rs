@@ -122,7 +122,7 @@ fn looks(crash: &Crash, look: impl AsyncFn(Disk, u64) + Clone + 'static) {
 }
 
 #[test]
-fn a_durable_change_of_a_volume_survives_a_cut_right_behind_it() {
+fn durable_volume_change_survives_an_immediate_cut() {
     for image in filled() {
         for change in CHANGES {
             for range in RANGES {
@@ -160,7 +160,7 @@ fn a_durable_change_of_a_volume_survives_a_cut_right_behind_it() {
 
 /// A change for a writer that outlives the process: it is on the drive, in its cache at least, when the call ends.
 #[test]
-fn a_change_for_a_longer_lived_writer_survives_the_end_of_the_process() {
+fn kernel_client_change_survives_process_exit() {
     for image in filled() {
         for change in CHANGES {
             for range in RANGES {
@@ -289,7 +289,7 @@ impl Call {
 }
 
 #[test]
-fn each_call_that_is_durable_at_its_end_survives_a_cut_right_behind_it() {
+fn durable_calls_survive_an_immediate_power_cut() {
     for image in filled() {
         for call in CALLS {
             let crash = cut_after(&image, call.options(), async move |disk| {

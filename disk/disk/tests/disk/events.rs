@@ -18,7 +18,7 @@ fn events(disk: &Disk) -> Vec<StoreEvent> {
 }
 
 #[test]
-fn a_log_that_fails_is_an_event_although_nobody_waits_for_a_commit() {
+fn log_failure_is_an_event_without_waiting_commits() {
     for fails in [Op::Write, Op::Flush] {
         let image = with_log(8 << 20, 1 << 20, false);
         in_world(&image, OpenOptions::default(), async move |open: Open| {

@@ -17,7 +17,7 @@ fn block(byte: u8) -> Slice {
 /// A drive may have thrown away what was in its cache when a flush fails, for lack of space too. Trying again would
 /// report success for data that is gone, and the fence fails every later flush: waiting for space would never end.
 #[test]
-fn a_flush_that_fails_for_lack_of_space_makes_the_store_read_only() {
+fn flush_failing_with_enospc_makes_the_store_read_only() {
     for segments in [false, true] {
         for error in [IoError::ENOSPC, EDQUOT, IoError::EIO] {
             let image = with_log(8 << 20, 1 << 20, segments);
@@ -82,7 +82,7 @@ fn a_write_that_fails_for_lack_of_space_is_tried_again() {
 
 /// A caller that waits for a commit learns that the commit may not be durable. No later answer says the contrary.
 #[test]
-fn a_log_that_cannot_be_written_or_flushed_is_told_to_whoever_waits_and_fails_the_store() {
+fn log_failure_reaches_waiters_and_fails_the_store() {
     for flush_fails in [false, true] {
         let image = with_log(8 << 20, 1 << 20, false);
         in_world(&image, OpenOptions::default(), async move |open: Open| {

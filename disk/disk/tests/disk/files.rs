@@ -131,7 +131,7 @@ fn volume_without_room_leaves_nothing_in_its_unit() {
 }
 
 #[test]
-fn what_is_cut_off_never_comes_back() {
+fn truncated_bytes_never_come_back() {
     on_disk(async |disk| {
         let file = make(&disk, "f", &[7; 20 * BLOCK]).await;
         let mut aru = disk.begin();
@@ -158,7 +158,7 @@ fn what_is_cut_off_never_comes_back() {
 }
 
 #[test]
-fn what_is_cut_off_a_volume_never_comes_back() {
+fn truncated_volume_bytes_never_come_back() {
     on_disk(async |disk| {
         disk.resize_volume("main", 20 * B).await.unwrap();
         let main = disk.volume("main").unwrap();
@@ -176,7 +176,7 @@ fn what_is_cut_off_a_volume_never_comes_back() {
 }
 
 #[test]
-fn a_trim_leaves_what_is_beside_it_in_its_first_and_last_block() {
+fn trim_keeps_neighbouring_bytes_of_partial_blocks() {
     on_disk(async |disk| {
         let size = 3 * BLOCK + 500;
         disk.resize_volume("main", size as u64).await.unwrap();
@@ -203,7 +203,7 @@ fn a_trim_leaves_what_is_beside_it_in_its_first_and_last_block() {
 }
 
 #[test]
-fn a_volume_is_made_resized_and_deleted_for_good_once_that_was_told() {
+fn volume_changes_persist_once_acknowledged() {
     let image = on_disk(async |_| {});
     let cuts = cuts(&image, 5, async |disk, told| {
         disk.create_volume("v", B, [3; 16], 1).await.unwrap();
@@ -231,7 +231,7 @@ fn a_volume_is_made_resized_and_deleted_for_good_once_that_was_told() {
 }
 
 #[test]
-fn unit_that_grows_a_volume_conflicts_with_one_that_shortens_it() {
+fn growing_unit_conflicts_with_a_shrinking_one() {
     on_disk(async |disk| {
         let file = make(&disk, "f", &[1; 3 * BLOCK]).await;
         let (mut a, mut b) = (disk.begin(), disk.begin());
@@ -322,7 +322,7 @@ fn a_size_that_a_unit_sets_cuts_off_what_others_add_meanwhile() {
 }
 
 #[test]
-fn a_size_for_which_there_is_no_room_changes_nothing() {
+fn resize_without_space_changes_nothing() {
     on_disk(async |disk| {
         let file = make(&disk, "f", &[1; BLOCK]).await;
         let (mut a, mut b) = (disk.begin(), disk.begin());
@@ -346,7 +346,7 @@ fn a_size_for_which_there_is_no_room_changes_nothing() {
 
 /// The rest of a block that a unit wrote in part is of what the file was; a file that is as long again is another.
 #[test]
-fn a_file_that_was_cut_and_grew_again_is_not_what_a_unit_has_read() {
+fn unit_conflicts_with_truncation_followed_by_growth() {
     on_disk(async |disk| {
         let file = make(&disk, "f", &[1; BLOCK]).await;
         let mut slow = disk.begin();

@@ -67,7 +67,7 @@ async fn fill(volume: &Volume, versions: &mut Vec<u64>) {
 }
 
 #[test]
-fn a_full_home_refuses_data_and_loses_nothing_and_goes_on_after_a_trim() {
+fn full_data_area_loses_nothing_and_continues_after_a_trim() {
     let image = short_of_segments(BLOCKS * B);
     let work = async |disk: Disk| {
         disk.resize_volume("main", BLOCKS * B).await.unwrap();
@@ -145,7 +145,7 @@ async fn overfill(rt: &Rt, disk: &Disk, versions: &mut [u64]) {
 
 /// Many writers use the log up before the home is known to be full; what makes room still gets log space.
 #[test]
-fn a_full_home_takes_a_trim_when_the_log_is_used_up_first_and_closes() {
+fn trim_is_accepted_with_full_log_and_data_area() {
     let image = short_of_segments(BLOCKS * B);
     let options = || OpenOptions {
         memory_bytes: 64 << 20,
@@ -185,7 +185,7 @@ fn a_full_home_takes_a_trim_when_the_log_is_used_up_first_and_closes() {
 
 /// A file system that is full must never stop the log: its space is there from the start.
 #[test]
-fn a_new_store_takes_the_space_of_its_log_unless_it_was_written_before() {
+fn create_allocates_log_space_unless_written_before() {
     for log_written in [false, true] {
         let plan = planned(8 << 20, 2 << 20, HomeParams::Overwrite);
         let log = plan.superblock.log_range(0);

@@ -66,7 +66,7 @@ fn looked_at_and_opened(
 }
 
 #[test]
-fn any_one_unreadable_superblock_slot_stops_nothing_is_named_and_written_anew() {
+fn unreadable_superblock_slot_is_reported_and_rewritten() {
     for slot in 0..4 {
         for image in [store(8 << 20), segments(8 << 20)] {
             let bad = [superblock_offset(slot)];
@@ -99,7 +99,7 @@ fn one_readable_superblock_slot_is_enough() {
 }
 
 #[test]
-fn unreadable_superblock_slots_are_all_named_when_none_is_left() {
+fn opening_names_all_unreadable_superblock_slots() {
     let image = store(8 << 20);
     let bad = [0, 1, 2, 3].map(superblock_offset);
     let (look, opened, _) = looked_at_and_opened(&image, &bad, OpenOptions::default());
@@ -117,7 +117,7 @@ fn unreadable_superblock_slots_are_all_named_when_none_is_left() {
 type Craft = fn(&mut Superblock, u64);
 
 #[test]
-fn superblocks_with_numbers_at_their_end_are_refused_by_field_value_and_member() {
+fn exhausted_superblock_counters_are_refused() {
     let fields: [(&str, Craft); 4] = [
         ("generation", |s, to| s.generation = to),
         ("epoch", |s, to| s.epoch = to),
@@ -141,7 +141,7 @@ fn superblocks_with_numbers_at_their_end_are_refused_by_field_value_and_member()
 }
 
 #[test]
-fn a_store_whose_numbers_are_used_up_can_be_read_and_stays_as_it_is() {
+fn store_with_exhausted_counters_opens_read_only() {
     let crafts: [(&str, Craft); 2] = [
         ("generation", |s, to| s.generation = to),
         ("epoch", |s, to| s.epoch = to),
@@ -204,7 +204,7 @@ fn volume(name: &str, size_bytes: u64, extents: &[(u64, u64)]) -> VolumeEntry {
 }
 
 #[test]
-fn volumes_that_contradict_the_store_or_each_other_are_refused_by_name() {
+fn contradictory_volumes_are_refused_by_name() {
     let block = BLOCK as u64;
     let cases = [
         (volume("crafted", 9 * block, &[(300, 8)]), "do not cover"),
@@ -271,7 +271,7 @@ fn a_sound_store_is_opened_and_read() {
 }
 
 #[test]
-fn stores_with_any_one_field_of_any_structure_changed_are_opened_or_refused() {
+fn any_changed_field_is_accepted_or_refused() {
     let bases = Bases::new();
     // Without an edit everything works, or the others show nothing.
     for base in 0..6 {

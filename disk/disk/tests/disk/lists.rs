@@ -30,7 +30,7 @@ async fn make(disk: &Disk, count: usize) -> (ListId, Vec<BlockId>) {
 }
 
 #[test]
-fn blocks_are_inserted_at_the_head_and_behind_others() {
+fn blocks_are_inserted_at_the_head_and_after_others() {
     let image = on_disk(async |disk| {
         let list = disk.new_list().await.unwrap();
         assert_eq!(disk.list_blocks(list).await.unwrap(), []);
@@ -132,7 +132,7 @@ fn insertions_of_two_units_in_one_place_are_merged() {
 
 /// Both have looked at the list before either can commit.
 #[test]
-fn insertions_of_two_units_that_wait_together_to_end_are_merged() {
+fn insertions_of_two_waiting_units_are_merged() {
     on_disk(async |disk| {
         let (list, blocks) = make(&disk, 2).await;
         let (mut a, mut b) = (disk.begin(), disk.begin());
@@ -178,7 +178,7 @@ fn a_unit_conflicts_when_its_predecessor_or_list_is_gone() {
 }
 
 #[test]
-fn what_is_freed_is_given_out_again_when_no_unit_can_know_it() {
+fn freed_ids_are_reused_once_no_unit_knows_them() {
     on_disk(async |disk| {
         let (list, blocks) = make(&disk, 4).await;
         disk.write_block(blocks[1], &[1; BLOCK]).await.unwrap();
@@ -198,7 +198,7 @@ fn what_is_freed_is_given_out_again_when_no_unit_can_know_it() {
 }
 
 #[test]
-fn blocks_of_a_list_lie_behind_each_other() {
+fn list_blocks_are_contiguous() {
     on_disk(async |disk| {
         let (_, a) = make(&disk, 50).await;
         let adjacent = a.windows(2).filter(|pair| pair[1].0 == pair[0].0 + 1);
@@ -245,7 +245,7 @@ async fn fill(rt: Rt, disk: Disk) {
 
 /// While the growth of the area for one program is under way, its space is neither the area's nor free. The others wait for it.
 #[test]
-fn nobody_is_refused_while_the_area_grows() {
+fn allocations_wait_while_the_area_grows() {
     for spare in 0..8 {
         let image = store((4 << 20) + spare * 100 * B);
         let (options, sim) = (OpenOptions::default(), SimOptions::default());

@@ -95,7 +95,7 @@ async fn watch(rt: Rt, pool: BufPool, disk: Disk, over: Rc<Cell<bool>>) -> (u64,
 }
 
 #[test]
-fn what_is_kept_is_paid_for_and_told() {
+fn retained_memory_is_charged_and_reported() {
     let kinds = [
         Kind::Zeroes,
         Kind::Blocks,

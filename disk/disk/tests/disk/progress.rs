@@ -14,7 +14,7 @@ const B: u64 = BLOCK as u64;
 /// The log keeps the commit that moves a block until the block is at home. Readers of the block read where it comes
 /// from, so that they do not keep it from being written home.
 #[test]
-fn a_moved_block_that_is_read_all_the_time_goes_home() {
+fn moved_block_under_constant_reads_is_written_back() {
     in_world(
         &store(8 << 20),
         OpenOptions::default(),

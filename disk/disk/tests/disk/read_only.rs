@@ -50,7 +50,7 @@ async fn refuses_every_change(disk: &Disk) {
 }
 
 #[test]
-fn a_read_only_volume_refuses_every_change_until_it_is_writable_again() {
+fn read_only_volume_refuses_changes_until_writable() {
     let image = on_disk(async |disk| {
         let main = disk.volume("main").unwrap();
         main.write(0, block(1), false).await.unwrap();
@@ -77,7 +77,7 @@ fn a_read_only_volume_refuses_every_change_until_it_is_writable_again() {
 }
 
 #[test]
-fn a_unit_that_has_changed_a_volume_cannot_end_once_it_is_read_only() {
+fn unit_cannot_commit_to_a_volume_made_read_only() {
     on_disk(async |disk| {
         let main = disk.volume("main").unwrap();
         main.write(0, block(1), false).await.unwrap();
@@ -95,7 +95,7 @@ fn a_unit_that_has_changed_a_volume_cannot_end_once_it_is_read_only() {
 }
 
 #[test]
-fn a_write_that_waits_while_the_volume_becomes_read_only_is_refused() {
+fn write_in_flight_is_refused_once_volume_is_read_only() {
     let image = on_disk(async |disk| {
         let main = disk.volume("main").unwrap();
         main.write(0, block(1), true).await.unwrap();

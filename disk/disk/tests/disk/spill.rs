@@ -80,7 +80,7 @@ fn a_unit_larger_than_memory_and_the_log_commits() {
 }
 
 #[test]
-fn one_write_larger_than_the_budget_goes_home_at_once() {
+fn write_larger_than_the_budget_spills_at_once() {
     with(&store(40 << 20), options(), async |disk| {
         let mut aru = disk.begin();
         let f = aru.create_volume("f", 1500 * B, [1; 16], 1);
@@ -97,7 +97,7 @@ fn one_write_larger_than_the_budget_goes_home_at_once() {
 }
 
 #[test]
-fn without_space_a_unit_is_told_and_can_be_given_up() {
+fn unit_without_space_fails_and_can_be_aborted() {
     with(&store(8 << 20), options(), async |disk| {
         let free = disk.free_bytes();
         let mut aru = disk.begin();
@@ -125,7 +125,7 @@ fn without_space_a_unit_is_told_and_can_be_given_up() {
 }
 
 #[test]
-fn small_units_go_on_beside_a_large_one() {
+fn small_units_commit_during_a_large_one() {
     with(&store(40 << 20), options(), async |disk| {
         let mut large = disk.begin();
         let f = large.create_volume("f", 500 * B, [1; 16], 1);
@@ -189,7 +189,7 @@ fn a_full_store_takes_the_space_of_large_units_back() {
 }
 
 #[test]
-fn what_was_moved_stays_until_no_recovery_needs_it() {
+fn spilled_blocks_are_kept_while_recovery_needs_them() {
     for seed in 0..8 {
         let (_, left) = live(&store(8 << 20), seed, options(), async move |disk| {
             let f = file(&disk, 300, 1).await;
@@ -215,7 +215,7 @@ fn what_was_moved_stays_until_no_recovery_needs_it() {
 
 /// Spilled content is not in memory when it becomes the block's content.
 #[test]
-fn a_partial_write_goes_on_from_what_a_large_unit_has_made_of_the_block_meanwhile() {
+fn partial_write_sees_a_concurrent_spilled_commit() {
     let partial: [(&str, Begin, usize); 3] = [
         ("write", |disk| Box::pin(write_inside(disk.clone())), 100),
         ("zeroes", |disk| Box::pin(zero_inside(disk.clone())), 100),
@@ -256,7 +256,7 @@ fn a_partial_write_goes_on_from_what_a_large_unit_has_made_of_the_block_meanwhil
 }
 
 #[test]
-fn what_a_read_takes_a_moved_block_from_is_not_written_over_meanwhile() {
+fn spill_does_not_overwrite_a_block_being_read() {
     with(&store(8 << 20), options(), async |disk| {
         let main = disk.volume("main").unwrap();
         let data = || tonearm_base::BufPool::new(0).copy_of(&[1; BLOCK]).share();
@@ -302,7 +302,7 @@ fn place_of(world: &tonearm_world::SimWorld, value: u8) -> u64 {
 }
 
 #[test]
-fn a_moved_block_that_is_damaged_before_it_is_home_stays_an_error_of_that_block() {
+fn damaged_moved_block_is_an_error_of_that_block_alone() {
     for image in [store(8 << 20), segments(8 << 20)] {
         let (to, closed) = in_world(&image, options(), async |open| {
             let engine = open.disk.engine();

@@ -33,7 +33,7 @@ async fn sum(disk: &Disk) -> u64 {
 
 /// Both have changed copies of the same page before either can commit.
 #[test]
-fn changes_of_two_units_that_wait_together_to_end_are_both_there() {
+fn concurrent_units_both_commit_their_tree_changes() {
     on_disk(async |disk| {
         add(&disk, 1).end().await.unwrap();
         disk.engine().drain().await.unwrap();

@@ -43,7 +43,7 @@ async fn client(rt: Rt, volume: Volume, number: u64, waits: Rc<RefCell<Vec<Nanos
 }
 
 #[test]
-fn who_writes_all_the_time_never_waits_for_much_longer_than_the_others() {
+fn busy_writer_waits_little_longer_than_others() {
     for memory_bytes in [8 << 20, 64 << 20] {
         let options = OpenOptions {
             memory_bytes,

@@ -150,7 +150,7 @@ fn shadows_have_a_bound() {
 }
 
 #[test]
-fn after_a_power_cut_a_unit_is_there_or_not() {
+fn unit_is_atomic_across_a_power_cut() {
     let image = store(8 << 20);
     let mut seen = [0; 3];
     for seed in 0..6 {
@@ -210,7 +210,7 @@ async fn larger_than_the_log(disk: &Disk) -> Aru {
 }
 
 #[test]
-fn what_others_commit_while_a_unit_ends_is_kept() {
+fn commit_of_a_unit_keeps_concurrent_commits() {
     with(&store(16 << 20), OpenOptions::default(), async |disk| {
         let list = disk.new_list().await.unwrap();
         let mut large = larger_than_the_log(&disk).await;
@@ -232,7 +232,7 @@ fn what_others_commit_while_a_unit_ends_is_kept() {
 }
 
 #[test]
-fn a_unit_that_ends_has_room_in_the_log_for_what_others_make_of_it() {
+fn commit_has_log_space_for_concurrent_growth() {
     with(&store(16 << 20), OpenOptions::default(), async |disk| {
         let mut aru = disk.begin();
         let f = aru.create_volume("f", B, [1; 16], 1).await.unwrap();
@@ -259,7 +259,7 @@ fn a_unit_that_ends_has_room_in_the_log_for_what_others_make_of_it() {
 
 /// The unit's cost is computed again after its wait: the engine refuses a commit that was admitted for less.
 #[test]
-fn a_unit_is_admitted_for_what_others_have_made_of_it_while_it_waited() {
+fn commit_cost_is_recomputed_after_a_wait() {
     with(&store(16 << 20), OpenOptions::default(), async |disk| {
         let names = ["f", "g", "h"];
         for name in names {

@@ -7,7 +7,7 @@ use tonearm_base::{Lsn, Nanos};
 use tonearm_engine::{ArchiveState, EngineError, OpenOptions};
 
 #[test]
-fn archive_has_nothing_of_what_another_one_had() {
+fn new_archive_starts_with_empty_progress() {
     let options = OpenOptions::default();
     let (waited, _) = run(&store(SEGMENTS), options, async |open| {
         let engine = &open.engine;

@@ -143,7 +143,7 @@ fn a_save_that_is_cut_destroys_no_only_copy_of_a_device() {
 /// A drive that was the member of another store takes the place of a missing member. Whatever the power leaves on it: with the
 /// descriptor of the array on it, it is no member of the other store any more.
 #[test]
-fn what_an_earlier_store_left_on_a_replacement_does_not_come_back() {
+fn replacement_never_reverts_to_its_earlier_store() {
     let mut disks = array(HomeParams::Overwrite);
     let earlier = store(HomeParams::Overwrite).remove(1);
     let size = disks[1].size;

@@ -142,7 +142,7 @@ fn an_opening_or_an_end_that_is_cut_anywhere_loses_nothing() {
 /// A process opens a store or closes it, and ends right behind one of its writes: what it has written is in the drives' caches. The
 /// next process reads all of that, and then the power fails.
 #[test]
-fn an_opening_after_a_killed_process_that_is_cut_anywhere_loses_nothing() {
+fn opening_after_a_kill_survives_power_cuts() {
     for (image, options) in ways().step_by(2) {
         for nth in (1..).step_by(3) {
             let world = SimWorld::new(SimOptions::default(), image.clone());
@@ -254,7 +254,7 @@ fn an_opening_with_a_failed_request_loses_nothing() {
 /// A process writes a commit of two blocks to the log's cache and ends. The next one takes the commit for durable and brings it home.
 /// Behind a cut all of the commit is there, or none.
 #[test]
-fn what_recovery_finds_in_a_cache_is_durable_before_it_goes_home() {
+fn recovery_flushes_the_log_before_write_back() {
     for home in [HomeParams::Overwrite, SEGMENTS] {
         let empty = store(home);
         let (_, first) = run(&empty, OpenOptions::default(), async |open: Open| {

@@ -49,7 +49,7 @@ const READERS: [Reader; 4] = [
 /// A read of the home is under way and takes long. Each of its blocks in turn is changed and goes home, after a change of another
 /// block, as the first and as the second one of its round. The read returns what was there when it began.
 #[test]
-fn a_slow_read_of_the_home_meets_no_write_back() {
+fn slow_read_of_the_data_area_sees_no_write_back() {
     for home in [HomeParams::Overwrite, SEGMENTS] {
         let empty = store(home);
         let ((), world) = run(&empty, OpenOptions::default(), async |open: Open| {

@@ -49,7 +49,7 @@ impl During {
 /// A durable version is on its way home, another one is committed, and the round fails. Then the power fails. The newer version may
 /// be lost, the durable one not. Of all images of the cut, only some show an error.
 #[test]
-fn a_round_that_fails_loses_no_durable_version() {
+fn failed_round_loses_no_durable_version() {
     let empty = store(HomeParams::Overwrite);
     for during in During::ALL {
         for twice in [false, true] {
@@ -103,7 +103,7 @@ async fn failing_round(open: Open, during: During, twice: bool) {
 
 /// After a failed round the blocks go home with the next one, each with its newest version.
 #[test]
-fn what_a_failed_round_has_left_goes_home_with_the_next_one() {
+fn next_round_writes_back_blocks_of_a_failed_one() {
     let empty = store(HomeParams::Overwrite);
     for during in During::ALL {
         let (found, world) = run(&empty, OpenOptions::default(), async move |open: Open| {
@@ -166,7 +166,7 @@ async fn three_blocks_wait(
 /// There is space below for what has some, and none for a new block. A range that is freed goes home meanwhile, so that it makes
 /// space, and the log does not keep it.
 #[test]
-fn what_is_freed_goes_home_while_blocks_wait_for_space() {
+fn trims_are_written_back_while_blocks_wait_for_space() {
     let ((), world) = run(
         &store(HomeParams::Overwrite),
         OpenOptions::default(),
@@ -223,7 +223,7 @@ fn a_trim_of_what_waits_for_space_ends_the_wait() {
 
 /// The oldest blocks go home one by one where there is no space for all of them. The log advances up to the first that has none.
 #[test]
-fn blocks_that_have_space_below_go_home_beside_one_that_has_none() {
+fn blocks_with_space_are_written_back_past_one_without() {
     const ALL: u64 = 40;
     const LAST: u64 = 31;
     run(
@@ -280,7 +280,7 @@ async fn soon<T>(rt: &Rt, future: impl Future<Output = T>) -> Option<T> {
 
 /// There is no space below and the log is full. What frees fewer blocks than it logs waits, and what frees more does not.
 #[test]
-fn small_removals_leave_the_end_of_the_log_while_there_is_no_space_below() {
+fn small_trims_wait_while_log_and_data_area_are_full() {
     run(
         &store(HomeParams::Overwrite),
         OpenOptions::default(),

@@ -50,7 +50,7 @@ async fn fill(fs: &Fs, file: u64) {
 }
 
 #[test]
-fn an_opening_does_not_wait_for_the_deletion_of_files_without_a_name() {
+fn open_does_not_wait_for_the_deletion_of_orphans() {
     with_drive(16 << 20, async |drive| {
         let fs = drive.open_fs().await;
         let mut orphans = Vec::new();

@@ -30,7 +30,7 @@ async fn is_conflict(unit: Unit) -> bool {
 }
 
 #[test]
-fn a_unit_conflicts_with_each_file_that_another_one_has_written() {
+fn a_unit_conflicts_with_each_file_another_one_wrote() {
     with_drive(16 << 20, async |drive| {
         let fs = drive.open_fs().await;
         let mut files = Vec::new();
@@ -71,7 +71,7 @@ fn a_unit_that_reads_a_changed_file_again_still_conflicts() {
 }
 
 #[test]
-fn no_directory_of_several_that_a_unit_moves_gets_above_itself() {
+fn units_that_move_several_directories_make_no_cycle() {
     with_drive(16 << 20, async |drive| {
         let fs = drive.open_fs().await;
         // The directories that meet are the first ones of the unit, and then the last ones.

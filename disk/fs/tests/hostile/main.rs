@@ -4,6 +4,6 @@ mod trees;
 
 /// Random edits. The fuzz target `trees` finds more.
 #[test]
-fn a_changed_tree_leads_to_errors_and_nothing_else() {
+fn corrupted_tree_only_causes_errors() {
     trees::run_random(150, |base, input| base.run(input));
 }

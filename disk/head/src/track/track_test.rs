@@ -163,7 +163,7 @@ fn run() -> TrackRun {
 }
 
 #[test]
-fn a_track_that_follows_no_rule_costs_one_run_and_splits_another() {
+fn irregular_track_splits_its_run_in_three() {
     let map = TrackMap::new(vec![TrackRun {
         tracks: 60,
         ..run()

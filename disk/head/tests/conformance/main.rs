@@ -72,7 +72,7 @@ fn heads() -> Vec<Box<dyn Head>> {
 
 proptest! {
     #[test]
-    fn a_place_is_free_and_there_is_one_when_the_write_fits(
+    fn place_is_free_and_exists_when_the_write_fits(
         steps in prop::collection::vec(any_step(), 1..12)
     ) {
         places_are_free(heads(), &steps)?;

@@ -35,7 +35,7 @@ fn a_trim_of_a_whole_store_is_one_run() {
 proptest! {
     /// Each block of a range is in exactly one whole group or part, and no other block is.
     #[test]
-    fn a_plan_covers_the_ranges_and_nothing_else(
+    fn plan_covers_exactly_the_given_ranges(
         size in 1u64..200,
         raw in prop::collection::vec((0u64..200, 1u64..60, any::<bool>()), 0..8),
     ) {

@@ -35,7 +35,7 @@ fn a_table_in_use_stays_even_over_the_bound() {
 }
 
 #[test]
-fn a_table_is_written_again_with_the_same_generation_until_it_is_durable() {
+fn undurable_table_is_rewritten_with_its_generation() {
     let mut cache = TableCache::new(8 * BYTES, BYTES);
     let table = table();
     cache.insert(5, table.clone());
@@ -46,7 +46,7 @@ fn a_table_is_written_again_with_the_same_generation_until_it_is_durable() {
 }
 
 #[test]
-fn a_later_batch_does_not_settle_the_tables_of_a_failed_one() {
+fn later_batch_keeps_tables_of_a_failed_one_undurable() {
     let mut cache = TableCache::new(8 * BYTES, BYTES);
     let (failed, other) = (table(), table());
     cache.insert(5, failed.clone());

@@ -76,7 +76,7 @@ fn living(blocks: u64, notes: u64) -> LiveBlocks {
 /// A pass that fills segments to their ends empties no segment whose notes end in the middle of one. If it moved nothing
 /// then, the store would seem to be full.
 #[test]
-fn segments_with_more_notes_than_a_pass_can_fill_segments_with_are_emptied_as_a_whole() {
+fn pass_empties_segments_with_too_many_notes() {
     let home = empty();
     // Notes fill a bit more than the first segment. The blocks do not fill the second one.
     let filled = home.filling(4000, 10, 5, 32);
@@ -123,7 +123,7 @@ fn copy_notes_of_all_but(home: &Segments, left: u64) {
 
 /// Each opening begins with a checkpoint. After a crash it does not know which notes the cleaner had copied.
 #[test]
-fn the_cleaner_and_writers_leave_segments_that_are_free_after_a_crash() {
+fn cleaner_keeps_enough_segments_free_after_a_crash() {
     let home = Rc::new(empty());
     let (free, limit) = (home.free(), home.pass_limit());
     assert!(limit.is_some());

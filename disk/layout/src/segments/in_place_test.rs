@@ -30,7 +30,7 @@ fn separation(placement: Placement, hot_writes: Option<f64>) -> Separation {
 }
 
 #[test]
-fn a_round_has_more_blocks_the_more_of_them_are_overwritten() {
+fn round_size_grows_with_the_overwritten_share() {
     let blocks = |hot_writes| separation(Placement::Hylog, hot_writes).round_blocks(128, 508);
     assert_eq!(blocks(None), 128);
     assert_eq!(blocks(Some(1.0)), 128);
@@ -39,7 +39,7 @@ fn a_round_has_more_blocks_the_more_of_them_are_overwritten() {
 }
 
 #[test]
-fn a_round_of_wolf_has_the_blocks_that_it_sorts() {
+fn wolf_round_holds_the_blocks_that_it_sorts() {
     assert_eq!(
         separation(Placement::Wolf, Some(0.5)).round_blocks(128, 508),
         508

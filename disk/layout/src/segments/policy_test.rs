@@ -10,7 +10,7 @@ fn greedy_takes_the_emptiest_segment_of_any_age() {
 }
 
 #[test]
-fn cost_age_takes_a_full_old_segment_before_an_empty_young_one() {
+fn cost_age_prefers_full_old_to_empty_young_segments() {
     let segments = [(1, 75, 1000), (2, 15, 10), (3, 90, 10)];
     assert_eq!(
         choose(Policy::CostAge, segments.into_iter(), 100, 2),

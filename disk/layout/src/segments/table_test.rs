@@ -16,7 +16,7 @@ fn write_and_empty(table: &mut SegmentTable, segment: u64, version: u64) {
 }
 
 #[test]
-fn a_segment_is_not_used_again_before_the_end_of_a_read_that_began_before_it_was_free() {
+fn freed_segment_is_not_reused_before_earlier_reads_end() {
     let mut table = table();
     let first = table.allocate().unwrap();
     write_and_empty(&mut table, first, 1);
@@ -36,7 +36,7 @@ fn a_segment_is_not_used_again_before_the_end_of_a_read_that_began_before_it_was
 }
 
 #[test]
-fn an_empty_segment_that_recovery_needs_is_not_reusable_before_a_checkpoint() {
+fn empty_segment_needed_by_recovery_awaits_a_checkpoint() {
     let mut table = table();
     for (segment, version) in [(1, 1), (2, 2), (3, 3)] {
         assert_eq!(table.allocate(), Some(segment));
@@ -56,7 +56,7 @@ fn an_empty_segment_that_recovery_needs_is_not_reusable_before_a_checkpoint() {
 }
 
 #[test]
-fn a_segment_whose_tombstones_or_notes_were_copied_is_taken_first_and_not_free_after_a_crash() {
+fn cleaner_keeps_copied_segments_until_checkpoint() {
     for add in [SegmentTable::add_holes, SegmentTable::add_notes] {
         let mut table = table();
         assert_eq!(table.allocate(), Some(1));

@@ -43,7 +43,7 @@ fn equation_one_gives_the_efficiencies_of_figure_one() {
 }
 
 #[test]
-fn the_three_costs_meet_where_the_paper_says() {
+fn cost_curves_cross_at_the_published_points() {
     for (e, printed_cleaning, printed_disk) in [
         (32.8, 0.939, 0.969),
         (17.1, 0.883, 0.940),

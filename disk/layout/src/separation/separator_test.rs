@@ -70,7 +70,7 @@ fn the_hot_tenth_of_a_skewed_load_is_found() {
 }
 
 #[test]
-fn a_uniform_load_is_appended_while_there_is_space_and_overwritten_on_a_slow_cleaner() {
+fn uniform_load_is_overwritten_only_if_cleaning_is_slow() {
     let mut separator = Separator::new(PAGES, usize::MAX, Estimate::LaterWrites);
     let decision = run(&mut separator, 4, 8000, 10, inputs(0.80, 32.8));
     assert!(decision.hot_share > 0.95, "{decision:?}");
@@ -167,7 +167,7 @@ fn full_counters_and_no_writes_are_no_trouble() {
 /// A drive with a large cache: a lone page takes half a turn, and many of one track take it together. Few cold pages are
 /// then worth nothing, and all of them much.
 #[test]
-fn where_only_large_sweeps_are_cheap_nothing_is_overwritten_or_everything() {
+fn cheap_large_sweeps_overwrite_all_or_nothing() {
     let run = |utilisation, cleaning, share| {
         let mut separator = Separator::new(PAGES, usize::MAX, Estimate::LaterWrites);
         let inputs = Inputs {

@@ -138,7 +138,7 @@ fn writes_that_wait_for_reads_take_no_longer() {
 }
 
 #[test]
-fn a_few_operations_tell_nothing() {
+fn few_operations_give_no_estimate() {
     let mut drive = Drive::new();
     for _ in 0..3 {
         drive.serves_durably(Kind::Append, 128, 9);

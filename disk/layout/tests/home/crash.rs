@@ -135,7 +135,7 @@ fn cut_everywhere(shape: Shape, batches: &[Batch], images: u64, seed: u64) -> us
 }
 
 #[test]
-fn a_power_cut_at_any_moment_of_random_batches_is_repaired_by_the_log() {
+fn log_repairs_a_power_cut_anywhere_in_random_batches() {
     let mut cuts = 0;
     for seed in 0..20 {
         let shape = match seed % 5 {
@@ -156,7 +156,7 @@ fn a_power_cut_at_any_moment_of_random_batches_is_repaired_by_the_log() {
 }
 
 #[test]
-fn a_power_cut_in_a_trim_of_whole_groups_is_repaired_in_any_portions() {
+fn log_repairs_a_power_cut_in_a_trim_of_whole_groups() {
     let group = SMALL.group_blocks();
     let old = Batch::blocks(
         (0..30)
@@ -180,7 +180,7 @@ fn a_power_cut_in_a_trim_of_whole_groups_is_repaired_in_any_portions() {
 /// A process ends between its writes and its flush. The next one writes the same groups, and then the power fails.
 /// Without the flush at the start both slots of a table could be torn.
 #[test]
-fn a_killed_process_and_then_a_power_cut_leave_the_blocks_of_earlier_calls() {
+fn earlier_calls_survive_a_kill_and_then_a_power_cut() {
     for seed in 0..12 {
         let store = Store::on(SMALL, SMALL.images(), seed);
         let group = SMALL.group_blocks();

@@ -240,7 +240,7 @@ fn a_misdirected_table_slot_is_not_taken_for_a_table() {
 }
 
 #[test]
-fn a_group_without_any_valid_table_is_an_error_and_can_be_written() {
+fn group_without_a_valid_table_fails_reads_until_written() {
     let geometry = SMALL.geometry(0);
     let batches = [Batch::blocks(0..4, 1), Batch::blocks(0..4, 2)];
     let store = rotten(&batches, |image| {

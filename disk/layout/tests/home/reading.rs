@@ -43,7 +43,7 @@ fn adjacent_blocks_are_few_device_operations() {
 }
 
 #[test]
-fn status_tells_runs_over_group_borders() {
+fn status_joins_runs_across_group_borders() {
     let store = Store::new(SMALL);
     let group = SMALL.group_blocks();
     store.apply(&Batch::blocks(group - 2..group + 3, 1));

@@ -111,7 +111,7 @@ fn a_table_without_valid_slot_is_rebuilt_unverified() {
 }
 
 #[test]
-fn a_damaged_block_stays_an_error_until_its_content_is_accepted() {
+fn damaged_block_fails_until_its_content_is_accepted() {
     let offset = SMALL.geometry(0).block_offset(4);
     let (store, mut model) = store_with(3, |image| image.write(offset, &SMALL.content(4, 77)));
     let report = repair(&store, RepairOptions::default());

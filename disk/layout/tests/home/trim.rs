@@ -112,7 +112,7 @@ fn zeroes_that_keep_their_space_are_no_trim() {
 
 /// A table whose load began before the trim must not come into the cache after it.
 #[test]
-fn a_table_that_is_loaded_during_a_trim_of_its_group_is_not_cached() {
+fn table_loaded_during_a_trim_is_not_cached() {
     for delay_us in (0..400).step_by(10) {
         let (store, mut model) = filled(SMALL);
         let late = Nanos::from_micros(150);

@@ -65,7 +65,7 @@ fn overwrite(store: &mut Store, pattern: Pattern, times: u64, call: u64, seed: u
 }
 
 #[test]
-fn a_store_filled_to_its_capacity_can_be_overwritten_without_end() {
+fn full_store_can_be_overwritten_indefinitely() {
     // Stores of a few segments and more, each with a cache of four pages and with one of all pages.
     let shapes = [
         (300, 64 << 10),
@@ -134,7 +134,7 @@ fn tombstones_take_no_space_from_blocks() {
 
 /// A store may be opened with a smaller map cache than it was written with.
 #[test]
-fn a_smaller_map_cache_opens_and_recovers_what_a_large_one_wrote() {
+fn store_opens_and_recovers_with_a_smaller_map_cache() {
     let mut recovered = 0;
     for seed in 0..6 {
         let blocks = 254 * 20;

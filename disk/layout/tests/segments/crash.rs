@@ -167,7 +167,7 @@ fn a_write_after_a_failed_write_is_recovered() {
 /// One call writes more than the free segments hold, so it writes into segments that it has cleaned itself. The blocks
 /// that it does not change are in their old places, or their copies are durable.
 #[test]
-fn a_power_cut_in_a_call_that_uses_segments_that_it_has_cleaned_loses_nothing() {
+fn power_cut_loses_nothing_while_reusing_cleaned_segments() {
     let mut cuts = 0;
     for seed in [0, 1, 2, 6, 7, 8] {
         let mut numbers = Numbers(100 + seed);

@@ -5,7 +5,7 @@ use tonearm_format::segments_for;
 use tonearm_layout::HomeError;
 
 #[test]
-fn a_full_home_is_an_error_and_can_be_read_overwritten_and_trimmed() {
+fn full_data_area_can_be_read_overwritten_and_trimmed() {
     for seed in 0..4 {
         let blocks = 1200;
         let mut store = Store::new(Shape {

@@ -92,7 +92,7 @@ fn holes_of_any_size_and_a_small_map_cache() {
 }
 
 #[test]
-fn a_trim_of_a_store_that_was_never_written_touches_no_map_page() {
+fn trim_of_an_unwritten_store_touches_no_map_page() {
     let mut shape = Shape::small(10_000);
     shape.blocks = (1 << 40) / 4096;
     let mut store = Store::new(shape);
@@ -104,7 +104,7 @@ fn a_trim_of_a_store_that_was_never_written_touches_no_map_page() {
 
 /// WOLF: of the blocks of one round, those that are written most often fill the first segment.
 #[test]
-fn wolf_puts_blocks_that_are_written_often_into_other_segments() {
+fn wolf_separates_frequently_written_blocks() {
     let mut store = Store::new(Shape {
         placement: Placement::Wolf,
         ..Shape::small(900)

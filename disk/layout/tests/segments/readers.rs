@@ -53,7 +53,7 @@ fn read_beside(store: &Store, after: u64, zeroes: Vec<ZeroRange>, blocks: Vec<Ho
 }
 
 #[test]
-fn a_read_beside_the_first_write_to_a_leaf_finds_its_page() {
+fn read_during_the_first_write_to_a_leaf_finds_its_page() {
     for (after, mut store) in stores(0..LEAF) {
         let block = store.new_version(BLOCK);
         read_beside(&store, after, Vec::new(), vec![block]);
@@ -62,7 +62,7 @@ fn a_read_beside_the_first_write_to_a_leaf_finds_its_page() {
 }
 
 #[test]
-fn a_read_beside_a_range_that_becomes_holes_leaves_no_old_page_in_memory() {
+fn read_during_a_range_trim_caches_no_stale_page() {
     for (after, mut store) in stores(0..2 * LEAF) {
         store.model.retain(|block, _| *block < LEAF);
         let leaf = ZeroRange {
@@ -76,7 +76,7 @@ fn a_read_beside_a_range_that_becomes_holes_leaves_no_old_page_in_memory() {
 }
 
 #[test]
-fn a_read_beside_a_store_that_becomes_one_hole_leaves_no_old_page_in_memory() {
+fn read_during_a_full_trim_caches_no_stale_page() {
     for (after, mut store) in stores(0..2 * LEAF) {
         store.model.clear();
         let all = ZeroRange {

@@ -68,7 +68,7 @@ fn repairing_without_an_array_reads_no_more_than_a_check() {
 }
 
 #[test]
-fn a_rebuild_finds_every_block_and_every_hole_without_checkpoints_and_map_pages() {
+fn rebuild_restores_all_blocks_without_map_or_checkpoint() {
     for seed in 0..16 {
         let store = with_history(seed);
         store.close();
@@ -96,7 +96,7 @@ fn a_rebuild_finds_every_block_and_every_hole_without_checkpoints_and_map_pages(
 
 /// The notes come to lie in segments that have no live block.
 #[test]
-fn a_rebuild_finds_blocks_of_which_all_were_overwritten_in_place() {
+fn rebuild_finds_blocks_overwritten_in_place() {
     let mut store = Store::new(Shape {
         given: Some(|_| true),
         ..Shape::small(900)
@@ -118,7 +118,7 @@ fn a_rebuild_finds_blocks_of_which_all_were_overwritten_in_place() {
 /// a cut finds the carried tombstones in the chain alone. The segments where they lie may lose all their blocks then, and must not be
 /// used again all the same, or a rebuild takes the old copies for the newest.
 #[test]
-fn tombstones_that_recovery_finds_are_carried_on_until_a_rebuild() {
+fn recovered_tombstones_are_kept_until_a_rebuild() {
     let (mut recovered, mut cleaned) = (0, 0);
     for seed in 0..6 {
         let mut numbers = Numbers(70 + seed);
@@ -251,7 +251,7 @@ fn a_segment_of_the_chain_that_cannot_be_read_is_an_error() {
 }
 
 #[test]
-fn a_damaged_map_page_is_an_error_with_its_address_and_a_rebuild_repairs_it() {
+fn damaged_map_page_is_reported_and_rebuild_repairs_it() {
     let store = with_history(4);
     store.close();
     let offset = page_of(&store, 300);

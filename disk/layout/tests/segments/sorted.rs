@@ -29,7 +29,7 @@ fn filled(blocks: u64) -> Store {
 /// At first every segment has hot and cold blocks. The hot ones leave holes there. The cleaner gathers the cold blocks,
 /// so that the free space comes to the hot ones.
 #[test]
-fn the_cleaner_separates_blocks_that_are_overwritten_from_those_that_are_appended() {
+fn cleaner_separates_overwritten_from_appended_blocks() {
     let blocks = 4000;
     let mut cleaned = 0;
     for seed in [1, 2, 11] {
@@ -124,7 +124,7 @@ fn each_interval_measures_neighbours_and_then_others() {
 
 /// Where all blocks are cold, a sample is a whole round. Its notes take many segments of a store that has few free ones.
 #[test]
-fn a_sample_of_a_whole_round_fits_into_a_nearly_full_store() {
+fn whole_round_sample_fits_a_nearly_full_store() {
     let blocks = 8_000;
     let mut store = Store::new(Shape {
         segment_bytes: 64 << 10,

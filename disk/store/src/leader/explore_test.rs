@@ -418,7 +418,7 @@ fn three_threads_end_their_jobs_without_the_timer_thread() {
 }
 
 #[test]
-fn what_a_job_leaves_behind_is_brought_to_its_end() {
+fn work_left_by_a_job_is_completed() {
     // The thread has returned while the write is under way.
     explore(&[&[Act::Leave], &[Act::Follow]], true, 300);
     // The timer thread is not needed while a waiter waits.
@@ -470,7 +470,7 @@ fn a_panic_of_the_engine_ends_the_calls_of_all() {
 }
 
 #[test]
-fn threads_are_told_apart() {
+fn threads_have_distinct_marks() {
     let once = || {
         let seen = mark();
         assert_eq!(seen, mark());

@@ -465,7 +465,7 @@ fn three_threads_without_the_timer_thread() {
 }
 
 #[test]
-fn what_is_left_behind_ends() {
+fn work_left_in_the_executor_is_completed() {
     check(&[&[Act::Leave]], true);
     check(&[&[Act::Leave], &[Act::Leave]], true);
     for other in ALONE.into_iter().chain([Act::Follow]) {

@@ -120,7 +120,7 @@ impl Bucket for Away {
 }
 
 #[test]
-fn what_a_wait_confirms_is_in_the_archive() {
+fn wait_archived_confirms_only_archived_commits() {
     let place = Place::new();
     let store = with_file(&place);
     let bucket = bucket(&place, "a");
@@ -223,7 +223,7 @@ fn the_end_of_the_store_archives_everything() {
 }
 
 #[test]
-fn a_bucket_that_is_away_stops_neither_commits_nor_the_close() {
+fn unreachable_bucket_stops_neither_commits_nor_close() {
     let place = Place::new();
     let store = with_file(&place);
     let (real, away) = (bucket(&place, "a"), Arc::new(AtomicBool::new(true)));

@@ -151,7 +151,7 @@ fn closing_meets_callers() {
 }
 
 #[test]
-fn a_job_panics_where_it_was_called_and_disturbs_nobody() {
+fn panic_of_a_job_reaches_only_its_caller() {
     let place = Place::new();
     let store = with_volume(&place);
     let stop = Arc::new(AtomicBool::new(false));
@@ -288,7 +288,7 @@ fn a_forked_child_may_have_the_store_after_its_parent() {
 }
 
 #[test]
-fn a_forked_child_begins_with_tables_of_its_own_whoever_holds_those_of_its_parent() {
+fn a_forked_child_begins_with_its_own_tables() {
     static TABLE: PerProcess<Vec<u8>> = PerProcess::new();
     let mut held = TABLE.lock();
     held.push(1);

@@ -284,7 +284,7 @@ fn a_unit_changes_volumes_lists_and_files_together() {
 }
 
 #[test]
-fn the_mount_is_told_what_sessions_have_changed() {
+fn mount_is_notified_of_session_changes() {
     let place = Place::new();
     let store = place.open();
     let files = store.files().unwrap();

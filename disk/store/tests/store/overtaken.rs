@@ -77,7 +77,7 @@ pub fn opened(rt: &Rt, size: u64, options: OpenOptions) -> Store {
 }
 
 #[test]
-fn what_a_read_has_found_counts_as_of_its_beginning() {
+fn read_result_dates_from_the_start_of_the_read() {
     let image = with_file();
     let mut overtaken = 0;
     for delay in (0..400).step_by(10) {

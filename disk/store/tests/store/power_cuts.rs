@@ -69,7 +69,7 @@ fn survives_as(ack: Ack, change: impl Fn(&Store, &dyn Files, FileId), look: impl
 }
 
 #[test]
-fn what_was_told_to_be_durable_survives_a_power_cut() {
+fn acknowledged_durability_survives_a_power_cut() {
     survives(Ack::Flush, |_, files, file| {
         files.end(unit(files, file), true).unwrap();
     });
@@ -92,7 +92,7 @@ fn what_was_told_to_be_durable_survives_a_power_cut() {
 }
 
 #[test]
-fn where_writes_are_durable_when_they_are_answered_they_survive_a_power_cut() {
+fn writes_survive_a_power_cut_with_ack_write() {
     survives(Ack::Write, |_, files, file| {
         files.write(file, None, 0, &NEW).unwrap();
     });
@@ -108,7 +108,7 @@ fn where_writes_are_durable_when_they_are_answered_they_survive_a_power_cut() {
 
 /// Each operation that changes something is the last one before the cut: no later one makes it durable.
 #[test]
-fn each_operation_is_durable_when_it_is_answered_where_writes_are() {
+fn each_operation_is_durable_with_ack_write() {
     let with_ack = |change: &dyn Fn(&dyn Files, FileId), look: &dyn Fn(&dyn Files)| {
         survives_as(Ack::Write, |_, files, file| change(files, file), look);
     };

@@ -232,7 +232,7 @@ fn remote_files_keep_the_rules() {
 }
 
 #[test]
-fn a_forked_child_has_a_session_of_its_own_and_leaves_that_of_its_parent() {
+fn a_forked_child_has_its_own_session() {
     let mut server = Server::start();
     let open = || open_files(&server.place.path, StoreOptions::default());
     let files = open().unwrap();
@@ -299,7 +299,7 @@ fn waiting(time: Duration) -> StoreOptions {
 }
 
 #[test]
-fn who_was_served_leaves_the_store_to_the_server() {
+fn former_client_does_not_open_the_store_itself() {
     let mut server = Server::start();
     let path = server.place.path.clone();
     let open = |time| open_files(&path, waiting(time));
@@ -332,7 +332,7 @@ fn a_new_store_is_not_taken_for_a_removed_one_that_was_served() {
 }
 
 #[test]
-fn a_socket_that_was_left_behind_is_waited_for() {
+fn server_of_a_stale_socket_is_waited_for() {
     let place = Place::new();
     drop(UnixListener::bind(files_socket(&place.path)).unwrap());
     let (started, wait) = (Instant::now(), Duration::from_millis(300));
@@ -442,7 +442,7 @@ fn threads_share_a_session() {
 }
 
 #[test]
-fn hostile_clients_are_told_and_closed() {
+fn hostile_clients_get_an_error_and_are_closed() {
     let mut server = Server::start();
     let good = server.connect();
     let hello = raw::HELLO;
@@ -519,7 +519,7 @@ mod raw {
 }
 
 #[test]
-fn sessions_that_never_read_keep_no_others_and_are_cut_when_memory_is_short() {
+fn sessions_that_never_read_are_cut_when_memory_is_short() {
     let limits = FileServerLimits {
         stall_timeout: Nanos::from_secs(40),
         shortage_timeout: Nanos::from_secs(2),

@@ -12,8 +12,8 @@ const BESIDES: u64 = 32 << 20;
 
 /// Zeroes in a part of each block make the store keep a whole block, although the caller has sent no data.
 #[test]
-fn zeroes_in_a_part_of_each_block_stay_within_the_memory_of_the_store() {
-    const NAME: &str = "rss::zeroes_in_a_part_of_each_block_stay_within_the_memory_of_the_store";
+fn partial_zeroes_stay_within_the_memory_limit() {
+    const NAME: &str = "rss::partial_zeroes_stay_within_the_memory_limit";
     if std::env::var_os("TONEARM_RSS").is_some() {
         zero_parts();
         return;

@@ -259,7 +259,7 @@ impl World {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
     #[test]
-    fn what_is_known_is_never_stale(steps in prop::collection::vec((step(), 0..2usize), 1..40)) {
+    fn session_caches_are_never_stale(steps in prop::collection::vec((step(), 0..2usize), 1..40)) {
         let place = Place::new();
         let mut world = World::new(&place);
         for (step, session) in steps {

@@ -125,7 +125,7 @@ fn threads_that_end_at_once_leave_nothing_undone() {
 
 /// No thread calls: the timer thread completes the writes, and writes them home when they are old enough.
 #[test]
-fn what_is_under_way_ends_without_callers() {
+fn timer_thread_completes_work_without_callers() {
     let place = Place::new();
     let mut options = tonearm_store::StoreOptions::default();
     options.open.write_back_after = Nanos::from_millis(200);
@@ -167,7 +167,7 @@ fn thread_cpu() -> Duration {
 }
 
 #[test]
-fn timers_are_seen_to_in_time_by_those_who_wait_and_nobody_spins() {
+fn waiting_threads_fire_timers_in_time_without_spinning() {
     let place = Place::new();
     let store = place.open();
     // On a busy machine not at the first attempt.
@@ -252,7 +252,7 @@ fn a_timer_that_is_set_while_others_sleep_is_seen_to() {
 }
 
 #[test]
-fn who_waits_for_a_timer_does_not_spin_while_another_leads_for_long() {
+fn timer_wait_does_not_spin_under_a_long_leader() {
     let place = Place::new();
     let store = place.open();
     for _ in 0..3 {
@@ -283,7 +283,7 @@ fn who_waits_for_a_timer_does_not_spin_while_another_leads_for_long() {
 /// Two threads write parts of one cold block at a time, each in a unit of its own, or without: both writes succeed, and
 /// both parts are there.
 #[test]
-fn two_threads_that_write_parts_of_one_block_keep_each_others_bytes() {
+fn concurrent_partial_writes_of_a_block_keep_both() {
     const BLOCKS: u64 = 300;
     let place = Place::new();
     let store = place.open();

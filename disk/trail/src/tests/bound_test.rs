@@ -91,7 +91,7 @@ fn commits_become_durable_without_a_caller_that_waits() {
 }
 
 #[test]
-fn a_device_that_does_not_answer_is_noticed_when_the_bound_is_over() {
+fn unresponsive_device_misses_the_durability_bound() {
     with_bound(ms(35), |rt, pool, trail| async move {
         let missed = trail.bound_missed();
         append(&trail, vec![write(&pool, 1, 1, 1)]).await;

@@ -63,7 +63,7 @@ fn superblock() -> Superblock {
 }
 
 #[test]
-fn every_track_has_its_own_length_and_the_shortest_bounds_reservations() {
+fn shortest_track_bounds_reservations() {
     let geometry = LogGeometry::of(&superblock(), &[sheet()]).unwrap();
     let lengths: Vec<u64> = (0..12).map(|track| geometry.track_length(track)).collect();
     assert_eq!(lengths, [90, 90, 90, 84, 77, 77, 77, 71, 61, 61, 61, 55]);

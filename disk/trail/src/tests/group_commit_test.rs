@@ -54,7 +54,7 @@ fn clients_that_come_back_together_share_a_device_write() {
 }
 
 #[test]
-fn a_client_alone_or_among_clients_that_pause_for_long_hardly_waits() {
+fn lone_client_hardly_waits_among_idle_clients() {
     let (_, alone) = run(&[(1000, 10)]);
     let (_, among) = run(&[(1000, 10), (40, 3_000), (30, 5_000), (4, 40_000)]);
     assert!(
@@ -64,7 +64,7 @@ fn a_client_alone_or_among_clients_that_pause_for_long_hardly_waits() {
 }
 
 #[test]
-fn after_waits_in_vain_some_writes_start_without_a_wait() {
+fn fruitless_waits_reduce_later_waits() {
     let mut group = GroupCommit::default();
     let (mut now, mut waits) = (Nanos(0), 0);
     for _ in 0..160 {

@@ -257,7 +257,7 @@ fn the_head_moves_on_when_a_third_of_the_track_is_used() {
 }
 
 #[test]
-fn the_head_of_an_idle_drive_is_measured_and_that_of_a_busy_one_is_not() {
+fn only_heads_of_idle_drives_are_measured() {
     let images = (0..2).map(|_| DiskImage::new(4 << 20)).collect();
     let world = SimWorld::new(SimOptions::default(), images);
     let rt = Rt::new(world.driver());
@@ -299,7 +299,7 @@ fn wrong_answers_of_a_head_lose_nothing() {
 }
 
 #[test]
-fn a_log_of_three_thousand_tracks_is_searched_in_a_dozen_reads() {
+fn search_of_3000_tracks_takes_at_most_14_reads() {
     let tracks = 3000;
     let mut search = crate::Search::new(tracks, 0);
     let mut reads = 0;

@@ -54,7 +54,7 @@ async fn read_all(trail: &Trail, history: &mut History, bytes: u64) -> Result<u6
 }
 
 #[test]
-fn a_reader_returns_each_durable_commit_once_while_the_log_goes_round() {
+fn reader_returns_each_commit_once_as_the_log_wraps() {
     let geometry = geometry(16, 64);
     let world = world(&geometry);
     let rt = Rt::new(world.driver());
@@ -119,7 +119,7 @@ fn a_reader_begins_anywhere_in_what_the_log_still_has() {
 }
 
 #[test]
-fn a_reader_that_the_log_has_overtaken_says_so() {
+fn overtaken_reader_reports_the_lost_commit() {
     let geometry = geometry(8, 64);
     let world = world(&geometry);
     let rt = Rt::new(world.driver());
@@ -212,7 +212,7 @@ fn history_goes_on_over_openings() {
 /// A reader may stop on its way through the commits of an earlier opening. Those of this opening are on the track after them, which
 /// was empty when the reader last looked at it.
 #[test]
-fn a_reader_of_an_earlier_opening_finds_what_was_written_meanwhile() {
+fn reader_of_an_earlier_opening_sees_later_commits() {
     let geometry = geometry(8, 64);
     let world = world(&geometry);
     let rt = Rt::new(world.driver());

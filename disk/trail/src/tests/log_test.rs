@@ -212,7 +212,7 @@ fn a_full_log_waits_for_releases_and_wraps_many_times() {
 }
 
 #[test]
-fn log_space_is_granted_in_turn_and_a_dropped_wait_blocks_no_other() {
+fn log_space_is_granted_in_turn_past_dropped_waits() {
     let geometry = geometry(8, 16);
     let rt = Rt::new(world(&geometry).driver());
     let (rt2, shape) = (rt.clone(), geometry.clone());
@@ -334,7 +334,7 @@ fn commits_without_waiting_callers_share_a_write() {
 }
 
 #[test]
-fn large_or_log_filling_commits_do_not_linger() {
+fn large_commits_are_not_delayed() {
     let writes = |pipeline_bytes: u64, blocks: u64| {
         let geometry = geometry(8, 16);
         let rt = Rt::new(world(&geometry).driver());
@@ -419,7 +419,7 @@ fn the_payload_may_be_a_copy_of_a_log() {
 
 /// A marker names the place where recovery begins. Queued commits come after it, and must be replayed.
 #[test]
-fn a_marker_that_is_written_before_queued_commits_is_numbered_before_them() {
+fn marker_is_numbered_before_queued_commits() {
     let geometry = geometry(8, 16);
     let world = world(&geometry);
     let rt = Rt::new(world.driver());
@@ -527,7 +527,7 @@ fn data_leaves_log_space_to_commits_that_free_space() {
 }
 
 #[test]
-fn no_more_tracks_are_written_beyond_the_last_flush_than_recovery_looks_at() {
+fn unflushed_tail_stays_within_recovery_lookahead() {
     let geometry = geometry(32, 16);
     let rt = Rt::new(world(&geometry).driver());
     let (rt2, shape) = (rt.clone(), geometry.clone());
@@ -564,7 +564,7 @@ fn release_forty(trail: &Trail) {
 
 /// All commits are at home, and a marker alone says where the log begins. The next opening goes on with their numbers.
 #[test]
-fn a_log_with_nothing_but_a_marker_keeps_the_number_of_the_last_commit() {
+fn marker_only_log_keeps_the_last_commit_number() {
     let geometry = geometry(8, 16);
     let world = world(&geometry);
     let rt = Rt::new(world.driver());
@@ -594,7 +594,7 @@ fn a_log_with_nothing_but_a_marker_keeps_the_number_of_the_last_commit() {
 }
 
 #[test]
-fn a_log_that_ends_makes_durable_what_is_written_and_writes_no_marker() {
+fn ending_log_flushes_without_writing_a_marker() {
     let geometry = geometry(8, 16);
     let rt = Rt::new(world(&geometry).driver());
     let (rt2, shape) = (rt.clone(), geometry.clone());

@@ -85,7 +85,7 @@ fn with_an_empty_queue_only_heads_move_until_the_log_ends() {
 }
 
 #[test]
-fn queued_commits_go_to_the_current_track_and_then_to_the_next() {
+fn queued_commits_fill_the_current_track_then_the_next() {
     let options = TrailOptions::default();
     let mut state = state(&options);
     queue(&mut state, 1);
@@ -98,7 +98,7 @@ fn queued_commits_go_to_the_current_track_and_then_to_the_next() {
 }
 
 #[test]
-fn a_write_has_fua_when_a_wait_is_likely_and_the_cache_is_empty() {
+fn write_uses_fua_when_a_wait_is_likely_and_cache_empty() {
     let options = TrailOptions::default();
     let mut state = state(&options);
     queue(&mut state, 2);
@@ -121,7 +121,7 @@ fn a_write_has_fua_when_a_wait_is_likely_and_the_cache_is_empty() {
 }
 
 #[test]
-fn a_write_has_fua_when_it_completes_the_commit_of_a_caller_and_the_cache_is_empty() {
+fn write_completing_a_waited_commit_uses_fua() {
     let options = TrailOptions::default();
     let mut state = state(&options);
     queue(&mut state, 2);
@@ -164,7 +164,7 @@ fn one_write_is_under_way_until_much_is_queued() {
 }
 
 #[test]
-fn commits_without_waiting_callers_linger_for_a_limited_time() {
+fn unwaited_commits_are_delayed_for_a_limited_time() {
     let options = TrailOptions {
         linger: Nanos(500),
         ..TrailOptions::default()
@@ -183,7 +183,7 @@ fn commits_without_waiting_callers_linger_for_a_limited_time() {
 }
 
 #[test]
-fn the_first_of_a_group_waits_for_the_others_while_nothing_is_under_way() {
+fn first_of_a_group_waits_for_the_others_when_idle() {
     let options = TrailOptions::default();
     let mut state = state(&options);
     queue(&mut state, 2);
@@ -201,7 +201,7 @@ fn the_first_of_a_group_waits_for_the_others_while_nothing_is_under_way() {
 }
 
 #[test]
-fn a_tail_as_long_as_recovery_looks_is_flushed_before_it_grows() {
+fn tail_at_the_recovery_limit_is_flushed_first() {
     let options = TrailOptions::default();
     let mut state = state(&options);
     queue(&mut state, 9);

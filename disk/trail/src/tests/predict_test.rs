@@ -70,7 +70,7 @@ async fn once(rt: &Rt, trail: &Trail, pool: &BufPool, block: u64, version: u64, 
 }
 
 #[test]
-fn a_commit_beside_others_is_not_predicted() {
+fn commit_among_others_is_not_predicted_to_wait() {
     let mut waits = WaitPredictor::default();
     for _ in 0..100 {
         waits.waited();
@@ -83,7 +83,7 @@ fn a_commit_beside_others_is_not_predicted() {
 }
 
 #[test]
-fn the_commits_of_a_client_that_waits_for_each_are_written_with_fua() {
+fn client_waiting_for_each_commit_gets_fua_writes() {
     let stats = run(1, &[FLUSHES])[0];
     assert!(stats.durable_writes >= 90, "{stats:?}");
     assert!(stats.flushes <= 10, "{stats:?}");
@@ -102,7 +102,7 @@ fn a_client_that_waits_no_longer_has_plain_writes() {
 }
 
 #[test]
-fn a_client_that_waits_for_every_second_commit_has_plain_writes() {
+fn client_waiting_for_every_second_commit_gets_no_fua() {
     const PAIRS: Habit = Habit {
         commits: 2,
         ..FLUSHES
@@ -112,7 +112,7 @@ fn a_client_that_waits_for_every_second_commit_has_plain_writes() {
 }
 
 #[test]
-fn clients_beside_each_other_share_flushes() {
+fn concurrent_clients_share_flushes() {
     for clients in 2..=8 {
         let stats = run(clients, &[FLUSHES])[0];
         assert!(

@@ -11,7 +11,7 @@ use tonearm_rt::{IoError, Op, Rt};
 const OTHERS: Nanos = Nanos::from_secs(2);
 
 #[test]
-fn refused_record_is_written_when_there_is_space_and_flushed() {
+fn refused_record_is_rewritten_and_flushed_with_space() {
     for error in [IoError::ENOSPC, IoError::EDQUOT] {
         for refused in [Op::Write, Op::WriteDurable] {
             let geometry = geometry(8, 64);

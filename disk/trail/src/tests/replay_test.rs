@@ -119,7 +119,7 @@ fn damaged(result: Result<(Vec<(u64, usize)>, Case), TrailError>) -> u64 {
 }
 
 #[test]
-fn a_missing_record_that_the_superblock_calls_durable_is_damage() {
+fn missing_durable_record_is_damage() {
     let mut log = Log::new();
     log.put(0, &record(1, 1, (0, 0), 1));
     log.put(2, &record(1, 3, (1, 1), 1));
@@ -175,7 +175,7 @@ fn a_damaged_record_that_a_later_one_calls_durable_is_damage() {
 }
 
 #[test]
-fn a_record_that_follows_another_place_or_epoch_does_not_count() {
+fn record_with_wrong_predecessor_is_ignored() {
     let start = LogState {
         log_start_seq: 1,
         ..LogState::default()
@@ -204,7 +204,7 @@ fn records_that_an_earlier_recovery_cut_off_do_not_return() {
 }
 
 #[test]
-fn of_two_records_with_one_number_that_of_the_later_epoch_counts() {
+fn later_epoch_wins_between_records_of_equal_number() {
     let mut log = Log::new();
     log.put(0, &record(1, 1, (0, 0), 1));
     log.put(TRACK + 1, &record(1, 2, (0, 1), 1));
@@ -233,7 +233,7 @@ fn records_of_other_logs_do_not_count() {
 }
 
 #[test]
-fn a_commit_that_was_cut_off_in_its_middle_leaves_nothing_in_the_next_one() {
+fn torn_commit_does_not_leak_into_the_next_one() {
     let mut log = Log::new();
     let mut torn = record(1, 1, (0, 0), 3);
     torn.entries[2].last = false;

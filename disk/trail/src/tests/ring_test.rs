@@ -40,14 +40,14 @@ fn tracks_are_used_in_turn_and_never_beyond_the_log_start() {
 }
 
 #[test]
-fn a_log_start_behind_the_first_track_keeps_its_tracks() {
+fn ring_counts_used_tracks_across_the_wrap() {
     let ring = Ring::new(8, 1, 6);
     assert_eq!(ring.used(), 3, "tracks 6, 7 and 0");
     assert_eq!(ring.count_of(6), ring.log_start());
 }
 
 #[test]
-fn records_lie_anywhere_on_their_track() {
+fn records_occupy_any_sectors_of_a_track() {
     let mut ring = Ring::new(8, 0, 0);
     assert_eq!(ring.free(true).count(), 0, "no track is open yet");
     ring.open(20);

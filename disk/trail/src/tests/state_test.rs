@@ -24,7 +24,7 @@ fn positions(log: &Durability) -> (u64, u64) {
 }
 
 #[test]
-fn a_fua_write_behind_what_is_in_the_cache_is_durable_with_the_next_flush_alone() {
+fn fua_write_after_cached_writes_needs_a_flush() {
     let mut log = log(3, false);
     let plain = log.start_write(end(1));
     let fua = log.start_write(end(2));

@@ -218,7 +218,7 @@ fn an_unreadable_track_that_is_free_again_hides_no_commit() {
 }
 
 #[test]
-fn an_unreadable_track_of_the_log_is_refused_with_advice_and_accepted_by_a_repair() {
+fn unreadable_log_track_is_refused_unless_repairing() {
     let geometry = geometry(16, 16);
     let image = logged(&geometry, 27);
     let (whole, ..) = replayed(&image, &geometry, &[], false).unwrap();
@@ -280,7 +280,7 @@ fn crafted(
 }
 
 #[test]
-fn a_record_whose_log_start_is_outside_of_the_log_does_not_count() {
+fn record_with_log_start_outside_the_log_is_ignored() {
     let geometry = geometry(16, 16);
     let image = logged(&geometry, 27);
     let end = 16 * 16;
@@ -323,7 +323,7 @@ fn the_number_of_a_record_without_entries_is_ignored() {
 }
 
 #[test]
-fn a_record_without_entries_belongs_to_no_commit_whatever_its_number() {
+fn record_without_entries_belongs_to_no_commit() {
     let geometry = geometry(16, 16);
     let image = logged(&geometry, 3);
     for number in [1, 2, 7, 1 << 40] {
@@ -402,7 +402,7 @@ fn state_after(
 /// and commits with the numbers of those at home would be taken for them. So the log ends after that record, or is refused when its
 /// track cannot be read: at once, or only by the last one who looks at it.
 #[test]
-fn numbers_go_on_behind_a_lost_log_start_or_the_log_is_refused_where_they_cannot_be_read() {
+fn numbers_continue_past_a_lost_log_start_or_open_fails() {
     let geometry = geometry(16, 16);
     let never = |_| false;
     // 7 records on each track. The lost record is the first one of a track, of the first track in the second lap, and one of the middle.

@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn encoded_values_parse_back() {
         let info = DeviceInfo {
             depth: 64,
             state: State::Dead,

@@ -35,7 +35,7 @@ fn flags_of_mount_are_taken() {
 }
 
 #[test]
-fn a_remount_is_told_from_a_mount() {
+fn remount_is_distinguished_from_a_mount() {
     assert!(
         asked("a b -o ro,relatime,remount")
             .expect("good usage")

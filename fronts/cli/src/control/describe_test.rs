@@ -44,7 +44,7 @@ fn a_path_with_the_word_stale_makes_no_member_stale() {
 }
 
 #[test]
-fn a_lost_array_is_told_with_both_members_and_their_errors() {
+fn lost_array_names_both_members_and_their_errors() {
     let lost = RaidError::Lost {
         first: "d1".into(),
         second: "d2".into(),
@@ -64,7 +64,7 @@ fn a_lost_array_is_told_with_both_members_and_their_errors() {
 }
 
 #[test]
-fn a_member_that_is_only_away_is_connected_again_rather_than_replaced() {
+fn advice_for_an_absent_member_is_to_reconnect_it() {
     let missing = || Some(Trouble::Missing("it does not exist".into()));
     let info = ArrayInfo::of(&status([missing(), None, None], None));
     let look = info.warnings("a", false).remove(0);
@@ -78,7 +78,7 @@ fn a_member_that_is_only_away_is_connected_again_rather_than_replaced() {
 }
 
 #[test]
-fn hot_blocks_are_told_once_a_decision_was_made() {
+fn hot_blocks_are_shown_after_the_first_decision() {
     let mut stats = StoreStats::default();
     assert_eq!(HotBlocks::of(&stats), None);
     stats.hot_share_permille = 103;

@@ -42,7 +42,7 @@ fn holes_take_nothing_and_devices_are_not_counted() {
 }
 
 #[test]
-fn open_files_are_asked_and_not_their_paths() {
+fn usage_is_read_from_open_files_not_paths() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("1");
     fs::write(&path, vec![1; 1 << 20]).unwrap();

@@ -13,7 +13,7 @@ fn received(socket: &UnixDatagram) -> String {
 }
 
 #[test]
-fn states_come_as_datagrams_on_sockets_with_a_path_and_without() {
+fn states_are_sent_to_path_and_abstract_sockets() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("notify");
     let name = format!("tonearm-test-{}", std::process::id());
@@ -32,7 +32,7 @@ fn states_come_as_datagrams_on_sockets_with_a_path_and_without() {
 }
 
 #[test]
-fn without_a_manager_nothing_is_sent_and_a_lost_one_is_an_error() {
+fn absent_manager_is_ignored_and_a_lost_one_is_an_error() {
     ServiceManager(None).ready();
     let name = OsString::from("/nonexistent/notify");
     assert!(send(&name, "READY=1").is_err());

@@ -17,7 +17,7 @@ fn damaged(block: u64) -> StoreEvent {
 }
 
 #[test]
-fn each_change_of_state_has_a_line_and_damage_has_one_for_many() {
+fn state_changes_have_a_line_each_and_damage_is_merged() {
     let events = events();
     events.note(StoreEvent::ArrayLost { why: "a".into() });
     events.note(StoreEvent::ReadOnly { why: "b".into() });

@@ -37,7 +37,7 @@ fn a_damaged_copy_of_the_superblock_is_found_and_repaired() {
 }
 
 #[test]
-fn a_rotten_block_is_found_and_named() {
+fn corrupt_block_is_found_and_named() {
     let bench = Bench::new();
     store(&bench);
     let entry = bench.find("a", HOME, b"TNVOLUME");
@@ -51,7 +51,7 @@ fn a_rotten_block_is_found_and_named() {
 }
 
 #[test]
-fn a_rotten_block_of_a_volume_is_damage() {
+fn corrupt_block_of_a_volume_is_damage() {
     let bench = Bench::new();
     store(&bench);
     std::fs::write(bench.path("image"), [7; 4096]).unwrap();
@@ -91,7 +91,7 @@ fn a_damaged_table_copy_is_rewritten_from_the_other() {
 }
 
 #[test]
-fn after_a_crash_looks_see_what_the_log_holds_and_change_nothing() {
+fn commands_read_a_crashed_store_without_changing_it() {
     let bench = Bench::new();
     store(&bench);
     let serving = bench.serve(&["a"]);
@@ -119,7 +119,7 @@ fn after_a_crash_looks_see_what_the_log_holds_and_change_nothing() {
 }
 
 #[test]
-fn a_repair_tells_how_many_commits_it_gives_up_and_which() {
+fn repair_reports_the_commits_it_gives_up() {
     let bench = Bench::new();
     store(&bench);
     let serving = bench.serve(&["a"]);
@@ -284,7 +284,7 @@ fn lists_that_contradict_themselves_are_found() {
 
 /// Recovery runs in memory: what the log holds is verified, and nothing is written.
 #[test]
-fn lists_of_a_store_that_was_not_closed_are_verified_and_nothing_is_written() {
+fn check_verifies_lists_of_a_crashed_store_read_only() {
     let bench = Bench::new();
     store_for_lists(&bench);
     let list = make_list(&bench);

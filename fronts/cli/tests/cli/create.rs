@@ -66,7 +66,7 @@ fn a_preallocated_store_has_all_its_space() {
 }
 
 #[test]
-fn the_log_has_its_space_also_in_a_file_that_was_there() {
+fn create_allocates_log_space_in_an_existing_file() {
     let bench = Bench::new();
     let create = ["create", "a", "--size", "64MiB", "--log-size", "8MiB"];
     bench.ok(&create);
@@ -80,7 +80,7 @@ fn the_log_has_its_space_also_in_a_file_that_was_there() {
 }
 
 #[test]
-fn members_are_found_beside_the_primary_one_and_where_they_were_moved() {
+fn members_are_found_in_the_primary_folder_or_as_named() {
     let bench = Bench::new();
     std::fs::create_dir(bench.path("one")).expect("a folder");
     bench.ok(&[
@@ -111,7 +111,7 @@ fn members_are_found_beside_the_primary_one_and_where_they_were_moved() {
 }
 
 #[test]
-fn what_cannot_be_made_leaves_nothing_behind() {
+fn failed_create_leaves_no_files() {
     let bench = Bench::new();
     std::fs::write(bench.path("there"), "precious").expect("written");
     for (arguments, why) in [
@@ -156,7 +156,7 @@ fn what_cannot_be_made_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_log_that_follows_the_formula_needs_the_deltas_of_the_drives_file() {
+fn formula_log_needs_the_deltas_of_the_drive_file() {
     let bench = Bench::new();
     let known = concat!(
         env!("CARGO_MANIFEST_DIR"),
@@ -212,7 +212,7 @@ fn a_missing_folder_is_named() {
 }
 
 #[test]
-fn a_new_store_says_how_files_get_room_and_what_it_takes() {
+fn create_reports_usage_and_how_to_make_space_for_files() {
     let bench = Bench::new();
     let out = bench.ok(&["create", "a", "--size", "64MiB", "--log-size", "8MiB"]);
     contains(&out, "tonearm volume resize a main --size 32MiB");

@@ -183,7 +183,7 @@ fn a_tree_comes_back_as_it_was_put() {
 }
 
 #[test]
-fn what_exists_is_replaced_only_on_demand() {
+fn existing_files_are_replaced_only_with_force() {
     both_ways(|bench| {
         make_tree(&bench.path("tree"));
         ok(bench, &["put", "-r", "tree"]);
@@ -383,7 +383,7 @@ fn directories_are_made_moved_and_removed() {
 }
 
 #[test]
-fn what_cannot_be_copied_into_a_store_is_named_and_the_others_are_copied() {
+fn put_skips_and_reports_uncopyable_files() {
     both_ways(|bench| {
         use std::os::unix::ffi::OsStrExt;
         std::fs::create_dir(bench.path("d")).expect("a folder");
@@ -444,7 +444,7 @@ fn make_odd_files(bench: &Bench) {
 }
 
 #[test]
-fn what_cannot_be_copied_out_is_named_and_the_others_are_copied() {
+fn get_skips_and_reports_uncopyable_files() {
     let bench = Bench::new();
     store(&bench);
     std::fs::create_dir(bench.path("d")).expect("a folder");

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 #[test]
-fn what_leaves_a_store_is_for_its_owner_alone() {
+fn extracted_files_are_readable_by_their_owner_only() {
     let bench = Bench::new();
     bench.ok(&["create", "s.tn", "--size", "16MiB", "--log-size", "8MiB"]);
     bench.ok(&["volume", "resize", "s.tn", "main", "--size", "1MiB"]);

@@ -109,7 +109,7 @@ fn each_member_may_be_lost_in_turn_and_is_replaced() {
 
 /// No block is damaged, so `check` ends with 0, as with all members. A script sees the state in the output.
 #[test]
-fn a_check_of_a_degraded_array_says_so_and_ends_with_0() {
+fn check_reports_a_degraded_array_and_exits_with_0() {
     let bench = created("raid5", "overwrite");
     let degraded = || {
         let found = bench.json(&["check", "a", "--json"]);
@@ -270,7 +270,7 @@ fn members_are_known_by_their_identity() {
 }
 
 #[test]
-fn after_a_crash_a_member_that_is_away_is_waited_for_unless_the_loss_is_accepted() {
+fn crashed_array_needs_all_members_unless_degraded_is_set() {
     let bench = created("raid5", "overwrite");
     let crash = |seed| {
         let serving = bench.serve(&["a"]);

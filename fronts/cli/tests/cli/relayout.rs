@@ -3,7 +3,7 @@
 use crate::common::{Bench, contains};
 
 #[test]
-fn a_store_is_copied_into_one_of_another_layout_and_what_cannot_be_done_is_said() {
+fn relayout_copies_a_store_or_explains_the_refusal() {
     let bench = Bench::new();
     bench.ok(&["create", "a", "--size", "16MiB"]);
     let image: Vec<u8> = (0..5_000_000_u32).map(|at| (at / 7) as u8).collect();

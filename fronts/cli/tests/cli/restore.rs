@@ -340,12 +340,12 @@ fn bases(bench: &Bench, folder: &str) -> usize {
 
 /// The later base does not say which blocks have no content.
 #[test]
-fn a_restore_goes_on_from_a_later_base_when_its_objects_are_deleted_meanwhile() {
+fn restore_continues_from_a_later_base_after_deletion() {
     Archives::with_later_base().survive_the_change(&[What::Store, What::Main]);
 }
 
 #[test]
-fn a_restore_goes_on_from_merged_ranges_when_its_own_are_deleted_meanwhile() {
+fn restore_continues_from_merged_ranges_after_deletion() {
     Archives::with_merged_ranges().survive_the_change(&[What::Store, What::Main]);
 }
 
@@ -376,7 +376,7 @@ fn objects_that_are_merged_may_be_deleted_at_any_moment() {
 
 /// A part of the base is damaged before the restore, the last range while it is stopped.
 #[test]
-fn a_restore_that_meets_a_damaged_object_goes_on_when_it_is_put_back() {
+fn restore_continues_once_a_damaged_object_is_replaced() {
     let archives = Archives::made(options(), |bench, _| {
         link(&bench.path("live"), &bench.path("before"))
     });

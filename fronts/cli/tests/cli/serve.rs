@@ -11,7 +11,7 @@ fn store() -> Bench {
 }
 
 #[test]
-fn a_server_says_where_it_is_and_leaves_nothing_behind() {
+fn server_prints_its_uri_and_removes_its_sockets() {
     let bench = store();
     let serving = bench.serve(&["a"]);
     let socket = bench
@@ -62,7 +62,7 @@ fn the_control_socket_answers_while_serving() {
 }
 
 #[test]
-fn without_a_server_what_needs_one_says_so() {
+fn commands_that_need_a_server_fail_without_one() {
     let bench = store();
     for command in [&["stats"][..], &["scrub", "--cancel"]] {
         contains(
@@ -181,7 +181,7 @@ fn metrics(bench: &Bench) -> String {
 }
 
 #[test]
-fn stats_say_how_full_the_store_is() {
+fn stats_show_the_used_space() {
     let bench = store();
     let _serving = bench.serve(&["a"]);
     let text = bench.ok(&["stats", "a"]);
@@ -201,7 +201,7 @@ fn metrics_are_given_on_a_unix_socket() {
 }
 
 #[test]
-fn what_cannot_be_served_is_refused_and_the_store_stays_clean() {
+fn invalid_serve_options_leave_the_store_clean() {
     let bench = store();
     std::fs::write(bench.path("file"), "x").expect("written");
     let long = "x".repeat(200);
@@ -280,7 +280,7 @@ fn a_port_for_all_machines_needs_tls_or_an_option() {
 }
 
 #[test]
-fn the_warning_of_clients_that_reconnect_comes_with_the_first_client() {
+fn reconnect_warning_comes_with_the_first_client() {
     let bench = store();
     let warning = "serve with --ack write";
     let serving = bench.serve(&["a"]);
@@ -321,7 +321,7 @@ fn a_server_whose_archive_is_refused_ends() {
 }
 
 #[test]
-fn an_archive_whose_disk_is_away_is_waited_for() {
+fn archive_on_an_absent_disk_is_waited_for() {
     let bench = store();
     std::fs::create_dir(bench.path("x")).expect("made");
     let url = format!("file://{}", bench.path("x/backup").display());

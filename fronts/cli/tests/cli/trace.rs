@@ -12,7 +12,7 @@ fn served() -> (Bench, crate::common::Serving) {
 }
 
 #[test]
-fn without_a_server_the_error_says_what_to_start() {
+fn record_without_a_server_is_an_error_with_advice() {
     let bench = Bench::new();
     bench.ok(&["create", "a", "--size", "16MiB"]);
     let record = |store: &str| bench.fails(&["trace", "record", store, "--out", "t"]);
@@ -25,7 +25,7 @@ fn without_a_server_the_error_says_what_to_start() {
 }
 
 #[test]
-fn what_cannot_be_recorded_is_refused_and_leaves_no_file() {
+fn refused_recording_leaves_no_file() {
     let (bench, _serving) = served();
     std::fs::write(bench.path("mine"), "mine").expect("written");
     std::fs::write(bench.path("t.3"), "mine").expect("written");

@@ -83,7 +83,7 @@ fn shrinking(bench: &Bench) {
 }
 
 #[test]
-fn shrinking_over_data_needs_to_be_asked_for() {
+fn shrinking_over_data_needs_an_explicit_option() {
     let bench = Bench::new();
     bench.ok(&["create", "a", "--size", "16MiB"]);
     shrinking(&bench);

@@ -38,7 +38,7 @@ fn a_wait_for_a_durable_commit_returns_at_once() {
 }
 
 #[test]
-fn a_wait_for_a_commit_that_nobody_has_made_has_a_code_of_its_own() {
+fn wait_for_a_future_commit_has_its_own_exit_code() {
     let bench = store();
     let _serving = bench.serve(&["a"]);
     let lsn = durable(&bench);

@@ -49,7 +49,7 @@ fn drive_broken(read: Option<ErrorKind>, write: Option<ErrorKind>) -> HandshakeE
 }
 
 #[test]
-fn failures_of_the_stream_are_told_apart() {
+fn stream_failures_are_distinguished() {
     use HandshakeError as E;
     let read = |kind| drive_broken(Some(kind), None);
     assert!(matches!(read(ErrorKind::TimedOut), E::TimedOut));

@@ -89,7 +89,7 @@ fn info_describes_and_go_enters() {
 }
 
 #[test]
-fn what_is_not_asked_for_is_not_told() {
+fn unrequested_info_is_not_sent() {
     let outcome = run_plain(&Client::new().go("main"));
     assert_eq!(outcome.kinds(), [REP_INFO, REP_ACK]);
 }

@@ -34,7 +34,7 @@ fn without_tls_starttls_is_against_the_policy() {
 }
 
 #[test]
-fn where_tls_is_required_nothing_else_goes_first() {
+fn other_options_are_refused_before_required_tls() {
     let client = Client::new()
         .option(OPT_LIST, &[])
         .go("main")
@@ -107,7 +107,7 @@ fn nothing_negotiated_survives_starttls() {
 }
 
 #[test]
-fn bytes_behind_starttls_are_left_to_tls() {
+fn bytes_after_starttls_are_left_to_tls() {
     let mut client = starttls();
     client.0.extend(Client::under_tls().go("main").0);
     let injected = Client::under_tls().go("main").0;

@@ -51,7 +51,7 @@ fn a_finished_handshake_is_delivered_with_its_socket() {
 }
 
 #[test]
-fn tcp_clients_are_served_beside_unix_ones() {
+fn tcp_and_unix_clients_are_served_together() {
     let folder = tempfile::tempdir().expect("folder");
     let tcp = Listener::tcp((Ipv4Addr::LOCALHOST, 0).into()).expect("tcp");
     let unix = Listener::unix(&folder.path().join("socket")).expect("unix");
@@ -183,7 +183,7 @@ fn the_oldest_silent_client_makes_room_for_the_next() {
 }
 
 #[test]
-fn hostile_clients_are_told_why_or_dropped_and_the_server_stays() {
+fn hostile_clients_are_refused_and_the_server_continues() {
     let rig = Rig::new();
     for _ in 0..50 {
         let mut garbage = rig.connect();

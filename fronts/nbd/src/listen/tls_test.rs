@@ -57,7 +57,7 @@ fn requests_and_replies_cross_tls() {
 }
 
 #[test]
-fn clients_without_certificate_are_refused_where_one_is_wanted() {
+fn clients_without_required_certificate_are_refused() {
     let authority = Authority::new();
     let rig = require(Tls::Require(authority.strict_server()));
     let mut stream = upgrade(rig.connect(), authority.client(false));
@@ -81,7 +81,7 @@ fn certificates_of_strangers_are_refused() {
 }
 
 #[test]
-fn a_client_that_never_shakes_hands_meets_the_deadline() {
+fn tls_handshake_has_a_deadline() {
     let authority = Authority::new();
     let rig = Rig::with(|config| {
         config.tls = Tls::Allow(authority.server());
@@ -106,7 +106,7 @@ fn options_that_fail_under_tls_end_with_a_clean_close() {
 }
 
 #[test]
-fn plaintext_behind_starttls_is_not_taken_for_options() {
+fn plaintext_after_starttls_is_not_parsed_as_options() {
     let authority = Authority::new();
     let rig = require(Tls::Allow(authority.server()));
     let mut stream = rig.connect();

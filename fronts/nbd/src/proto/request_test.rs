@@ -285,7 +285,7 @@ fn block_status_needs_a_metadata_context() {
 }
 
 #[test]
-fn read_only_exports_refuse_what_writes_and_nothing_else() {
+fn read_only_exports_refuse_only_writing_commands() {
     for command in [CMD_WRITE, CMD_TRIM, CMD_WRITE_ZEROES] {
         // Even when the range is wrong too.
         for offset in [0, SIZE] {

@@ -185,7 +185,7 @@ fn fill(stream: &mut impl Write, limit: usize) -> usize {
 }
 
 #[test]
-fn a_client_that_does_not_read_stops_the_server_and_is_cut_in_the_end() {
+fn client_that_does_not_read_is_cut_at_the_deadline() {
     let mut rig = Rig::new();
     rig.local.set_nonblocking(true).expect("nonblocking");
     let limit = 16 << 20;

@@ -20,7 +20,7 @@ async fn read(client: &mut TestClient, flags: u16, offset: u64, len: u32) -> Vec
 }
 
 #[test]
-fn what_was_written_is_read_whatever_the_alignment() {
+fn reads_return_written_data_at_any_alignment() {
     for structured in [false, true] {
         run(world(), |world| async move {
             let mut client = world.connect(structured);
@@ -42,7 +42,7 @@ fn what_was_written_is_read_whatever_the_alignment() {
 }
 
 #[test]
-fn holes_are_told_unless_the_client_wants_one_chunk() {
+fn holes_are_reported_unless_df_is_set() {
     run(world(), |world| async move {
         let mut client = world.connect(true);
         write(&mut client, 0, 65_536, &pattern(1, 4096)).await;
@@ -120,7 +120,7 @@ fn trim_zeroes_and_status_agree() {
 }
 
 #[test]
-fn a_failure_carries_its_sentence_where_the_protocol_can() {
+fn failure_message_is_sent_in_structured_replies() {
     for structured in [false, true] {
         run(world(), |world| async move {
             let mut client = world.connect(structured);
@@ -171,7 +171,7 @@ fn requests_meet_the_size_and_permission_of_the_moment() {
 }
 
 #[test]
-fn a_client_that_was_told_of_a_read_only_export_changes_nothing() {
+fn client_of_a_read_only_export_changes_nothing() {
     run(world(), |world| async move {
         let (server, stream) = world.streams.pair();
         let mut told = client_of(true);

@@ -12,7 +12,7 @@ proptest! {
 }
 
 #[test]
-fn a_request_whose_last_bytes_meet_a_closed_connection_is_not_started() {
+fn request_completed_after_close_is_not_started() {
     // A refused flush, whose reply fails to be sent, then a write in two pieces.
     let script = [3, 42, 41, 54, 44, 1, 124, 1, 85, 183, 37, 114, 1, 57];
     let mut data = vec![146, 150, 245, 16, 81, 143];

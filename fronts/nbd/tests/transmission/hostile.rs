@@ -10,7 +10,7 @@ use tonearm_rt::{Data, Op};
 const MINUTE: Nanos = Nanos::from_secs(60);
 
 #[test]
-fn garbage_ends_the_connection_after_what_was_asked_before() {
+fn garbage_ends_the_connection_after_pending_replies() {
     run(world(), |world| async move {
         let mut client = world.connect(true);
         let mut bytes = client.request(CMD_READ, 0, 0, 512).encode().to_vec();
@@ -25,7 +25,7 @@ fn garbage_ends_the_connection_after_what_was_asked_before() {
 }
 
 #[test]
-fn an_absurd_payload_ends_the_connection_and_a_large_one_is_thrown_away() {
+fn large_payload_is_drained_and_an_absurd_one_disconnects() {
     run(world(), |world| async move {
         let mut client = world.connect(true);
         let len = PAYLOAD_BYTES_MAX + 4096;
@@ -61,7 +61,7 @@ fn a_client_that_vanishes_in_mid_payload_leaves_nothing() {
 }
 
 #[test]
-fn a_client_that_stalls_in_mid_request_is_cut_and_an_idle_one_is_not() {
+fn stalled_client_is_cut_and_an_idle_one_is_not() {
     let request = |len| Request {
         flags: 0,
         command: CMD_WRITE,
@@ -104,7 +104,7 @@ fn dripping_bytes_does_not_keep_a_request_open() {
 }
 
 #[test]
-fn a_client_that_takes_no_replies_is_cut_and_held_within_bounds() {
+fn client_that_takes_no_replies_is_bounded_and_cut() {
     let options = TransmissionOptions {
         reply_bytes_max: 2 << 20,
         ..Default::default()
@@ -154,7 +154,7 @@ fn small_requests_are_bounded_too() {
 }
 
 #[test]
-fn without_memory_nothing_is_read_and_nobody_is_cut() {
+fn without_memory_no_request_is_read_and_no_client_cut() {
     run(world(), |world| async move {
         let all = world.target.memory().acquire(MEMORY).await;
         let mut client = world.connect(true);
@@ -177,7 +177,7 @@ fn without_memory_nothing_is_read_and_nobody_is_cut() {
 }
 
 #[test]
-fn a_client_that_vanishes_while_requests_run_is_forgotten_when_they_end() {
+fn vanished_client_is_removed_when_its_requests_end() {
     run(world(), |world| async move {
         world.target.set_delay(Nanos::from_millis(20));
         let mut client = world.connect(true);
@@ -196,7 +196,7 @@ fn a_client_that_vanishes_while_requests_run_is_forgotten_when_they_end() {
 }
 
 #[test]
-fn a_thousand_idle_connections_cost_no_timer_and_little_memory() {
+fn thousand_idle_connections_stay_open_at_little_cost() {
     run(world(), |world| async move {
         let clients: Vec<_> = (0..1000).map(|_| world.connect(true)).collect();
         world.rt.sleep(Nanos::from_secs(100_000)).await;
@@ -290,7 +290,7 @@ const SHORT: Nanos = Nanos::from_secs(5);
 const SOON: Nanos = Nanos::from_secs(1);
 
 #[test]
-fn payloads_that_are_announced_and_not_sent_take_no_memory_from_others() {
+fn payloads_that_are_only_announced_take_no_memory() {
     for len in [60 << 10, 1 << 20, 32 << 20] {
         run(world(), move |world| async move {
             let stalled = stalled_writers(&world, 300, len, 0).await;
@@ -308,7 +308,7 @@ fn payloads_that_are_announced_and_not_sent_take_no_memory_from_others() {
 }
 
 #[test]
-fn payloads_that_are_half_sent_keep_no_small_write_and_no_large_one_for_long() {
+fn payloads_that_are_half_sent_do_not_stall_other_writes() {
     run(world(), |world| async move {
         // 300 MiB announced, 150 MiB sent: more than there is for payloads on their way.
         let stalled = stalled_writers(&world, 300, 1 << 20, 512 << 10).await;
@@ -333,7 +333,7 @@ fn payloads_that_are_half_sent_keep_no_small_write_and_no_large_one_for_long() {
 }
 
 #[test]
-fn large_payloads_that_have_no_room_together_pass_one_after_the_other() {
+fn large_payloads_are_admitted_one_after_the_other() {
     let options = TransmissionOptions {
         partial_payload_bytes_max: 3 << 20,
         ..TransmissionOptions::default()
@@ -418,7 +418,7 @@ fn readers_that_take_nothing_do_not_keep_others_from_reading() {
 }
 
 #[test]
-fn readers_that_take_nothing_are_cut_when_others_wait_for_their_memory() {
+fn readers_that_take_nothing_are_cut_under_pressure() {
     run(world_of_readers(), |world| async move {
         // Each within what many may have, and all together more.
         let stalled = stalled_readers(&world, 12, 1 << 20, 1).await;
@@ -438,7 +438,7 @@ fn readers_that_take_nothing_are_cut_when_others_wait_for_their_memory() {
 }
 
 #[test]
-fn small_reads_in_numbers_go_on_while_others_hold_what_all_share() {
+fn small_reads_continue_while_stalled_readers_hold_memory() {
     run(world_of_readers(), |world| async move {
         let _stalled = stalled_readers(&world, 12, 1 << 20, 1).await;
         let mut client = world.connect(true);

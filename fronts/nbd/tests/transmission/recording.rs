@@ -90,7 +90,7 @@ fn a_recording_of_one_volume_leaves_out_the_others() {
 }
 
 #[test]
-fn arrivals_count_from_the_start_and_earlier_requests_are_left_out() {
+fn recording_omits_requests_from_before_its_start() {
     run(world(), |world| async move {
         let mut client = connect(&world, "main");
         world.target.set_delay(Nanos::from_millis(100));

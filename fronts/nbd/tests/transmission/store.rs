@@ -166,7 +166,7 @@ async fn call_with(
 }
 
 #[test]
-fn what_any_connection_flushed_survives_a_crash() {
+fn flush_covers_the_writes_of_all_connections() {
     let store = Store::created();
     store.serve(|_, _, mut one, mut other| async move {
         call(&mut one, CMD_WRITE, 8192, 8192, &pattern(1, 8192)).await;
@@ -243,7 +243,7 @@ fn a_volume_may_be_resized_and_deleted_under_its_clients() {
 /// Each command that a client may call durable, as the last one before a power cut: whole blocks, and parts of blocks. It is there
 /// behind the cut, whatever the cache has lost.
 #[test]
-fn a_change_with_fua_survives_a_cut_right_behind_its_answer() {
+fn fua_change_survives_an_immediate_power_cut() {
     for (offset, len) in [(8192, 12_288), (5000, 9000), (8292, 100)] {
         for command in [
             (CMD_WRITE, CMD_FLAG_FUA),

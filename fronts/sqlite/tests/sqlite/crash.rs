@@ -261,7 +261,7 @@ fn cuts(
 const WORKS: [fn(&mut Run); 5] = [transfers, spills, savepoints, vacuums, attached];
 
 #[test]
-fn a_transaction_is_there_as_a_whole_or_not_at_all() {
+fn transaction_is_atomic_across_power_cuts() {
     let mut total = 0;
     for mode in JOURNAL_MODES {
         for synchronous in ["OFF", "NORMAL", "FULL"] {
@@ -317,7 +317,7 @@ fn a_store_without_units_is_found_out() {
 }
 
 #[test]
-fn a_connection_that_goes_away_in_mid_transaction_leaves_nothing() {
+fn connection_closed_in_a_transaction_leaves_no_changes() {
     let store = Mounted::empty();
     let db = store.open("app.db");
     db.execute_batch(

@@ -134,7 +134,7 @@ fn with_a_write_ahead_log_a_wait_covers_every_commit() {
 }
 
 #[test]
-fn what_the_pragmas_do_not_take_is_an_error_with_advice() {
+fn invalid_pragma_values_are_errors_with_advice() {
     let store = Mounted::empty();
     let db = ready(&store, "app.db");
     for (pragma, why) in [

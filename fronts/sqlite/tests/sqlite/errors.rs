@@ -76,7 +76,7 @@ fn whatever_fails_a_transaction_is_whole() {
 }
 
 #[test]
-fn a_full_store_is_full_and_a_broken_one_an_error_of_input_and_output() {
+fn store_errors_map_to_sqlite_full_and_ioerr() {
     for (kind, wanted) in [
         (FilesErrorKind::NoSpace, ErrorCode::DiskFull),
         (FilesErrorKind::Failed, ErrorCode::SystemIoFailure),
@@ -103,7 +103,7 @@ fn a_full_store_is_full_and_a_broken_one_an_error_of_input_and_output() {
 }
 
 #[test]
-fn without_a_store_the_error_says_what_to_do() {
+fn missing_store_is_an_error_with_advice() {
     tonearm_sqlite::register(false).unwrap();
     let flags = OpenFlags::default() | OpenFlags::SQLITE_OPEN_URI;
     let open = |uri: &str| code(Connection::open_with_flags(uri, flags).map(drop));

@@ -49,7 +49,7 @@ fn the_end_of_one_connection_takes_nothing_from_another() {
 }
 
 #[test]
-fn what_others_have_written_meanwhile_is_read_and_not_overwritten() {
+fn late_connection_does_not_overwrite_others_database() {
     let store = Mounted::empty();
     let (reader, writer) = (late(&store), late(&store));
     // A transaction that has read the empty database must not write over what came later.

@@ -70,7 +70,7 @@ fn writes_and_kept_statements_come_first_after_a_restart() {
 }
 
 #[test]
-fn new_connections_beside_those_that_have_lost_their_server_work() {
+fn new_connections_work_next_to_ones_with_a_lost_server() {
     let mut store = served();
     let pool = pool(&store);
     restart_with_all(&mut store);
@@ -85,7 +85,7 @@ fn new_connections_beside_those_that_have_lost_their_server_work() {
 }
 
 #[test]
-fn a_transaction_that_was_open_fails_and_the_next_one_does_not() {
+fn only_the_open_transaction_fails_after_a_restart() {
     for begin in [
         "BEGIN; SELECT * FROM t",
         "BEGIN IMMEDIATE",
@@ -111,7 +111,7 @@ fn a_transaction_that_was_open_fails_and_the_next_one_does_not() {
 /// The server took commits with it that were not durable, and others commit as much since: all numbers of the file are as
 /// the connection has seen them last.
 #[test]
-fn what_a_server_took_with_it_is_not_taken_for_what_came_since() {
+fn lost_commits_are_not_mistaken_for_new_ones() {
     let mut store = served();
     let old = store.open("app.db");
     old.execute_batch("CREATE TABLE t(x); INSERT INTO t VALUES (1)")
@@ -171,7 +171,7 @@ fn what_a_server_took_with_it_is_not_taken_for_what_came_since() {
 
 /// The pages that stay in memory after a renewal are used.
 #[test]
-fn pages_are_read_anew_once_for_each_restart() {
+fn pages_are_reread_once_after_each_restart() {
     let mut store = served();
     let pool = pool(&store);
     restart_with_all(&mut store);
@@ -199,7 +199,7 @@ fn pages_are_read_anew_once_for_each_restart() {
 }
 
 #[test]
-fn while_no_server_is_there_a_statement_fails_and_later_it_works() {
+fn statements_fail_without_a_server_and_work_later() {
     let mut store = served();
     let pool = pool(&store);
     let content = store.files.content();

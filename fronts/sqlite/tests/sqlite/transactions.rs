@@ -53,7 +53,7 @@ fn a_transaction_is_one_unit_and_one_wait() {
 }
 
 #[test]
-fn the_level_of_synchronous_says_whether_a_commit_waits() {
+fn synchronous_level_decides_whether_a_commit_waits() {
     let store = Mounted::empty();
     let db = database(&store, "");
     for (level, durable) in [
@@ -195,7 +195,7 @@ fn a_transaction_over_two_stores_is_refused_and_rolled_back() {
 }
 
 #[test]
-fn a_transaction_with_a_database_elsewhere_is_refused_and_rolled_back() {
+fn transaction_with_a_foreign_database_is_rolled_back() {
     let folder = tempfile::tempdir().unwrap();
     let elsewhere = folder.path().join("plain.db");
     let elsewhere = elsewhere.to_str().unwrap();
@@ -314,7 +314,7 @@ fn a_savepoint_that_is_the_transaction_commits_all_databases() {
 
 /// Its end would also be the end of what the connection has written to the other database so far.
 #[test]
-fn a_backup_beside_an_open_transaction_of_its_connection_is_refused() {
+fn backup_during_an_open_transaction_is_refused() {
     let store = Mounted::empty();
     let mut db = database(&store, "PRAGMA cache_size = 2");
     let attach = format!(

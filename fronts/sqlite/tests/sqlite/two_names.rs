@@ -95,7 +95,7 @@ fn a_hard_link_is_the_same_store() {
 }
 
 #[test]
-fn what_is_provided_and_its_path_are_the_same_store() {
+fn provided_name_and_path_are_the_same_store() {
     let folder = tempfile::tempdir().unwrap();
     let path = real_store(folder.path());
     let files: Arc<dyn Files> =

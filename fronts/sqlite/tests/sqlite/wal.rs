@@ -31,7 +31,7 @@ fn a_checkpoint_leaves_to_a_reader_what_it_reads() {
 }
 
 #[test]
-fn commits_and_checkpoints_end_when_what_they_wrote_is_durable() {
+fn commits_and_checkpoints_end_with_a_flush() {
     let store = Mounted::empty();
     let (db, _) = two(&store, "WAL");
     db.execute_batch("PRAGMA synchronous = FULL").unwrap();
@@ -85,7 +85,7 @@ fn checkpoints_of_every_kind_work() {
 }
 
 #[test]
-fn a_log_that_was_left_behind_is_recovered() {
+fn leftover_wal_is_recovered() {
     let store = Mounted::empty();
     let db = store.open("app.db");
     db.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE t(x); INSERT INTO t VALUES(7);")

@@ -6,7 +6,7 @@ use tonearm_base::Nanos;
 use tonearm_calibrate::{Journal, Kind, Method, Options};
 
 #[test]
-fn a_drive_that_ignores_fua_is_measured_by_flushes_and_reported() {
+fn drive_ignoring_fua_is_measured_by_flushes() {
     let spec = spec("mimic80");
     let troubles = Troubles {
         no_fua: true,
@@ -25,7 +25,7 @@ fn a_drive_that_ignores_fua_is_measured_by_flushes_and_reported() {
 }
 
 #[test]
-fn a_drive_that_ignores_fua_and_flushes_is_measured_by_reads_and_reported() {
+fn drive_ignoring_flushes_is_measured_by_reads() {
     let spec = spec("mimic80");
     let troubles = Troubles {
         no_fua: true,

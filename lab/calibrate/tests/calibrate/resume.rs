@@ -31,7 +31,7 @@ fn in_pieces(name: &str, every: u64) -> (tonearm_calibrate::Findings, u32) {
 }
 
 #[test]
-fn an_interrupted_calibration_finds_the_same_as_an_uninterrupted_one() {
+fn interrupted_calibration_finds_the_same_result() {
     // The longest questions take some hundred requests. Shorter intervals would never finish one.
     let on_one = [307, 353, 401, 463, 557, 691].map(|every| ("hylog2003", every));
     let others = [("hp_c3323a", 401), ("mimic80", 997), ("dec_rz26", 443)];

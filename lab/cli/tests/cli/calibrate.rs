@@ -62,7 +62,7 @@ fn a_profile_can_be_taken_too() {
 }
 
 #[test]
-fn a_file_has_no_platter_and_is_not_written_without_permission() {
+fn file_has_no_platter_and_is_not_written() {
     let bench = bench();
     let content = precious(&bench);
     let json = bench.json(&["calibrate", "precious.img", "--json"]);
@@ -135,7 +135,7 @@ fn invalid_arguments_are_refused_with_advice() {
 }
 
 #[test]
-fn an_interrupted_calibration_says_how_to_resume_and_resumes() {
+fn interrupted_calibration_can_be_resumed() {
     let bench = bench();
     precious(&bench);
     let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_tonearm-lab"))

@@ -154,7 +154,7 @@ fn an_open_trace_is_replayed_at_its_times() {
 }
 
 #[test]
-fn the_same_trace_has_the_same_answer_and_its_answer_is_a_trace() {
+fn replay_is_deterministic_and_its_output_is_a_trace() {
     let bench = bench();
     std::fs::write(bench.path("t"), ascii()).expect("written");
     let mut packed = GzEncoder::new(Vec::new(), Compression::fast());
@@ -209,7 +209,7 @@ fn schedulers_change_the_answer_of_a_queue() {
 }
 
 #[test]
-fn a_bad_line_is_reported_with_file_line_and_reason_and_leaves_no_output() {
+fn bad_line_is_reported_and_leaves_no_output() {
     let bench = bench();
     std::fs::write(bench.path("t"), "0,1,4096,r,0.0\n0,1,4096,x,0.1\n").expect("written");
     assert_eq!(
@@ -435,7 +435,7 @@ fn each_drive_command_teaches_by_example() {
 }
 
 #[test]
-fn deltas_are_printed_as_the_section_that_the_files_of_the_library_have() {
+fn deltas_are_printed_as_a_section_of_a_drive_file() {
     let bench = bench();
     for name in ["st41601n", "mimic80"] {
         let section = bench.ok(&["drive", "deltas", name]);

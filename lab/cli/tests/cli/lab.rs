@@ -118,7 +118,7 @@ fn a_drive_can_be_chosen_by_name_or_file() {
 }
 
 #[test]
-fn a_missed_bound_is_an_exit_code_when_asked_for_and_a_known_miss_is_none() {
+fn check_fails_for_missed_bounds_but_not_known_misses() {
     let bench = bench();
     // The parameters of the drive do not allow the paper's table.
     let known = bench.ok(&["lab", "run", "trail-batch", "--quick", "--check"]);
@@ -159,7 +159,7 @@ fn the_cost_of_a_prediction_is_timed_for_each_predictor() {
 }
 
 #[test]
-fn a_page_of_markdown_shows_the_results_and_links_their_figures() {
+fn markdown_page_shows_results_and_links_figures() {
     let bench = bench();
     let run = [
         "lab",
@@ -194,7 +194,7 @@ fn wrong_names_and_drives_are_reported() {
 }
 
 #[test]
-fn an_experiment_that_is_not_built_in_is_reported_with_the_build_command() {
+fn missing_experiment_is_reported_with_a_build_command() {
     let bench = bench();
     let list = bench.ok(&["lab", "list"]);
     let run = ["lab", "run", "sqlite", "--quick"];

@@ -177,7 +177,7 @@ fn a_report_is_one_page_with_plots() {
 }
 
 #[test]
-fn what_is_unusual_about_a_trace_is_told() {
+fn unusual_traces_cause_warnings() {
     let bench = bench();
     let warnings = |trace: &str| {
         std::fs::write(bench.path("t"), trace).expect("a trace");
@@ -267,7 +267,7 @@ fn a_store_that_cannot_keep_up_is_saturated() {
 }
 
 #[test]
-fn a_trace_that_is_not_there_is_told() {
+fn missing_trace_is_an_error() {
     let bench = bench();
     let ran = bench.run(&["study", "--trace", "none.csv", "--drive", "ssd"]);
     assert_eq!(ran.code, Some(1));
@@ -277,7 +277,7 @@ fn a_trace_that_is_not_there_is_told() {
 }
 
 #[test]
-fn an_empty_trace_is_told() {
+fn empty_trace_is_an_error() {
     contains(
         &refused("", &[]),
         "the trace t has no read and no write; is it complete, and is --format right?",
@@ -289,7 +289,7 @@ fn an_empty_trace_is_told() {
 }
 
 #[test]
-fn a_trace_out_of_order_is_told_with_its_line() {
+fn trace_out_of_order_is_reported_with_its_line() {
     let trace = "0,8,4096,w,100.5\n0,8,4096,w,101.5\n0,16,4096,w,1.5\n";
     contains(
         &refused(trace, &[]),
@@ -299,7 +299,7 @@ fn a_trace_out_of_order_is_told_with_its_line() {
 }
 
 #[test]
-fn a_trace_that_is_cut_short_is_told() {
+fn truncated_trace_is_an_error() {
     let trace = "0,8,4096,w,0.5\n0,8,4096,w,1.5\n0,16,40";
     let error = refused(trace, &[]);
     contains(&error, "t:3: 4th field");
@@ -314,7 +314,7 @@ fn a_trace_that_is_cut_short_is_told() {
 }
 
 #[test]
-fn a_file_that_is_no_trace_is_told() {
+fn file_of_unknown_format_is_an_error() {
     contains(
         &refused("hello\nworld\n", &[]),
         "the trace t is of no known format: it begins with 'hello'; `tonearm-lab study --help` shows",
@@ -335,7 +335,7 @@ fn a_file_that_is_no_trace_is_told() {
 }
 
 #[test]
-fn a_trace_that_does_not_fit_the_drive_is_told() {
+fn trace_larger_than_the_drive_is_an_error() {
     // Two requests of 1 GiB on a drive of 1 GB.
     let trace = "rw,lba,sectors,arrival_ms\nW,0,2097152,0\nR,2097152,2097152,1000\n";
     let error = refused(trace, &["--utilisation", "0.5"]);

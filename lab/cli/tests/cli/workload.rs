@@ -32,7 +32,7 @@ fn lines(bench: &Bench, name: &str) -> Vec<String> {
 }
 
 #[test]
-fn tpcc_tells_its_mix_sizes_accesses_and_log() {
+fn tpcc_reports_its_mix_sizes_accesses_and_log() {
     let bench = bench();
     let figures = json(&bench, &SMALL);
     assert_eq!(number(&figures, "/transactions"), 2000.0);
@@ -104,7 +104,7 @@ fn a_seed_makes_one_trace_and_all_tools_read_it() {
 }
 
 #[test]
-fn behind_a_pool_only_its_io_is_left() {
+fn with_a_pool_only_its_io_remains() {
     let bench = bench();
     let figures = json(
         &bench,
@@ -154,7 +154,7 @@ fn a_skewed_load_has_its_skew() {
 }
 
 #[test]
-fn stand_ins_say_that_they_are_synthesised() {
+fn stand_ins_are_labelled_as_synthesised() {
     let bench = bench();
     for (name, title) in [("financial", "Financial"), ("campus", "Campus")] {
         let figures = json(&bench, &["workload", name, "--accesses", "1000"]);

@@ -11,7 +11,7 @@ fn near(found: f64, expected: f64) {
 }
 
 #[test]
-fn a_table_holds_at_its_points_and_runs_straight_between_and_behind_them() {
+fn table_is_interpolated_and_extrapolated_linearly() {
     let curve = table(&[(2, 1.0), (10, 5.0), (20, 7.0)]);
     for (distance, ms) in [
         (1, 1.0),

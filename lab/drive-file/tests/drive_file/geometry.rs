@@ -84,7 +84,7 @@ fn check_inside(map: &Geometry, lba: u64, extent: &Extent) {
 }
 
 #[test]
-fn extents_agree_with_their_sectors_around_every_seam_of_a_library_drive() {
+fn extents_match_sectors_at_every_seam_of_a_drive() {
     for drive in library() {
         let spec = DriveSpec::parse(drive.name, drive.text).unwrap();
         let Some(disk) = spec.disk else { continue };
@@ -271,7 +271,7 @@ fn a_last_range_of_fewer_cylinders_has_its_spares_too() {
 }
 
 #[test]
-fn a_defect_lies_on_its_spare_and_breaks_the_run() {
+fn defect_maps_to_its_spare_and_breaks_the_run() {
     for (sparing, bad, spare) in [
         (Sparing::Zone, 5, 178),
         (Sparing::Zone, 0, 179),
@@ -333,7 +333,7 @@ fn angles_follow_the_skews_over_tracks_and_cylinders() {
 }
 
 #[test]
-fn a_drive_reports_no_more_than_it_says() {
+fn drive_reports_its_given_number_of_sectors() {
     let spec = geometry(|spec| spec.sectors = Some(9_990));
     assert_eq!(Geometry::new(&spec).sectors(), 9_990);
     assert_eq!(Geometry::new(&geometry(|_| ())).sectors(), 10_000);

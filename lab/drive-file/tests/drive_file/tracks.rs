@@ -4,7 +4,7 @@ use tonearm_drive_file::{DriveSpec, Extent, Geometry, library, track_map};
 use tonearm_head::Track;
 
 #[test]
-fn a_drive_is_a_few_runs_of_tracks_and_its_map_has_every_track() {
+fn track_map_of_a_drive_has_every_track() {
     for drive in library() {
         let spec = DriveSpec::parse(drive.name, drive.text).unwrap();
         let Some(disk) = &spec.disk else { continue };

@@ -40,7 +40,7 @@ fn sectors_that_were_read_ahead_cost_a_hit_and_the_bus() {
 }
 
 #[test]
-fn a_read_of_sectors_that_are_being_read_ahead_follows_the_medium() {
+fn read_of_sectors_being_read_ahead_follows_the_medium() {
     let mut drive = disk(&buffered(|_, _| ()));
     near(takes(&mut drive, 0.0, read(0, 10)), 1.0);
     // Right after it, then farther on, then from sectors in the buffer into sectors that are still to come.
@@ -149,7 +149,7 @@ fn written_sectors_leave_the_buffer() {
 }
 
 #[test]
-fn a_cached_write_into_sectors_that_are_being_read_ahead_is_not_read_back_old() {
+fn cached_write_invalidates_read_ahead_sectors() {
     for place in [2, 9, 12, 30] {
         let mut drive = disk_with(&buffered(|_, _| ()), &cached());
         takes(&mut drive, 0.0, read(0, 10));
@@ -188,7 +188,7 @@ fn a_segment_that_was_taken_for_a_write_is_read_into_no_more() {
 }
 
 #[test]
-fn a_request_larger_than_a_segment_leaves_its_end_in_the_buffer() {
+fn request_larger_than_a_segment_leaves_its_end_buffered() {
     let mut drive = disk(&buffered(|disk, _| {
         disk.buffer.read_ahead = ReadAhead::None
     }));

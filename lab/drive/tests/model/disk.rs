@@ -69,7 +69,7 @@ fn overheads_depend_on_the_previous_command() {
 }
 
 #[test]
-fn a_request_over_a_track_switches_heads_and_waits_if_the_skew_does_not_cover_it() {
+fn request_across_tracks_waits_when_skew_is_too_small() {
     let mut drive = disk(&made(|_, _| ()));
     near(takes(&mut drive, 0.0, read(50, 100)), 25.0);
     let mut drive = disk(&made(|disk, _| disk.geometry.zones[0].track_skew = 6.0));
@@ -105,7 +105,7 @@ fn a_request_over_a_zone_continues_at_the_rate_of_the_next() {
 }
 
 #[test]
-fn with_zero_latency_a_whole_track_takes_one_turn_from_anywhere() {
+fn zero_latency_transfers_a_track_in_one_revolution() {
     let plain = made(|_, _| ());
     near(takes(&mut disk(&plain), 2.55, read(0, 100)), 17.45);
     near(takes(&mut disk(&plain), 2.55, write(0, 100)), 17.45);
@@ -131,7 +131,7 @@ fn a_slow_bus_lets_the_platter_turn_before_a_write() {
 }
 
 #[test]
-fn the_last_sector_can_be_read_and_written_from_the_first_cylinder() {
+fn last_sector_is_reachable_from_the_first_cylinder() {
     let mut drive = disk(&made(|_, _| ()));
     near(takes(&mut drive, 0.0, read(9_999, 1)), 10.0);
     near(takes(&mut drive, 15.0, read(0, 1)), 15.1);
@@ -158,7 +158,7 @@ fn the_phase_moves_all_times() {
 }
 
 #[test]
-fn queued_requests_are_served_one_behind_the_other_and_end_in_order_of_time() {
+fn queued_requests_are_served_and_end_in_order() {
     let mut drive = disk(&made(|_, _| ()));
     for (id, lba) in [(1, 0), (2, 50), (3, 20)] {
         let request = tonearm_world::DriveRequest {

@@ -24,7 +24,7 @@ fn named_capacity(title: &str) -> Option<f64> {
 }
 
 #[test]
-fn each_drive_parses_names_its_sources_and_has_the_capacity_of_its_title() {
+fn library_drives_have_sources_and_their_stated_capacity() {
     for drive in library() {
         let spec = DriveSpec::parse(drive.name, drive.text).unwrap();
         assert!(spec.source.len() > 20, "{}: {}", drive.name, spec.source);
@@ -71,7 +71,7 @@ fn names_are_unique_and_those_of_the_files() {
 }
 
 #[test]
-fn the_first_and_the_last_sector_of_each_can_be_read_and_written() {
+fn first_and_last_sectors_of_each_drive_are_accessible() {
     for drive in library() {
         let spec = DriveSpec::parse(drive.name, drive.text).unwrap();
         let mut drive = Drive::new(&spec, &DriveOptions::default());
@@ -99,7 +99,7 @@ fn the_first_and_the_last_sector_of_each_can_be_read_and_written() {
 }
 
 #[test]
-fn reads_in_a_row_run_at_the_rate_of_the_slower_of_medium_and_bus() {
+fn sequential_reads_run_at_the_slower_of_medium_and_bus() {
     for drive in library() {
         let spec = DriveSpec::parse(drive.name, drive.text).unwrap();
         let Some(disk) = &spec.disk else { continue };
@@ -122,7 +122,7 @@ fn reads_in_a_row_run_at_the_rate_of_the_slower_of_medium_and_bus() {
 }
 
 #[test]
-fn the_time_of_a_write_can_be_asked_for_without_writing() {
+fn write_time_predicts_a_write_without_performing_it() {
     let mut seed = 7_u64;
     let mut random = |bound: u64| {
         seed = seed

@@ -28,7 +28,7 @@ fn the_longer_of_seek_and_head_switch_counts() {
 }
 
 #[test]
-fn a_write_settles_after_any_move_and_after_none_it_does_not() {
+fn write_settles_only_after_a_head_movement() {
     let with_settle = |ms| {
         seek(|spec| {
             spec.curve = table(&[(1, 0.5), (100, 5.0)]);

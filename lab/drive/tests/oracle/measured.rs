@@ -49,7 +49,7 @@ pub fn demerit(times: &[Times], keep: impl Fn(bool) -> bool) -> Demerit {
 }
 
 #[test]
-fn no_drive_is_worse_than_the_reference_simulator_and_none_gets_worse() {
+fn no_drive_is_worse_than_the_reference_or_before() {
     for (name, reference, ours) in TABLE {
         let replayed = replay(name);
         let found = [

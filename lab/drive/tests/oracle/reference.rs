@@ -157,7 +157,7 @@ fn responses(drive: &str, name: &str, rows: &[Row]) -> Vec<f64> {
 }
 
 #[test]
-fn each_request_takes_the_time_of_the_reference_or_the_difference_is_explained() {
+fn response_times_match_the_reference_simulator() {
     for drive in DRIVES {
         for name in WORKLOADS {
             let rows = workload(drive, name);

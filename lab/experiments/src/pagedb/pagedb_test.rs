@@ -138,7 +138,7 @@ fn recovery_after_a_power_cut_gives_what_the_model_gives() {
 }
 
 #[test]
-fn without_a_rule_power_cuts_leave_databases_that_cannot_be_recovered() {
+fn wal_rule_prevents_unrecoverable_databases() {
     let drive = DriveFile::of_library("wd2500jd");
     let kept = |cut: &Cut| matches!(cut, Cut::Recovered { .. });
     let unsafe_cuts = cut_power(&drive, Rule::Trusting, 1, 300, 60);

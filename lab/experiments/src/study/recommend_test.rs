@@ -54,7 +54,7 @@ fn measured(mean: Option<f64>) -> Measured {
 }
 
 #[test]
-fn the_layout_with_the_shortest_responses_is_chosen_with_its_margin() {
+fn fastest_layout_is_recommended_with_its_margin() {
     let found = cases(|layout, _, log_drive, _| {
         let mean = match layout {
             Layout::Overwrite => 10.0,
@@ -103,7 +103,7 @@ fn of_equal_layouts_overwrite_is_chosen() {
 }
 
 #[test]
-fn overwrite_that_is_better_than_all_is_chosen_with_its_margin() {
+fn best_overwrite_is_recommended_with_its_margin() {
     let found = cases(|layout, _, _, _| match layout {
         Layout::Overwrite => Some(5.0),
         Layout::Wolf => Some(10.0),
@@ -121,7 +121,7 @@ fn overwrite_that_is_better_than_all_is_chosen_with_its_margin() {
 }
 
 #[test]
-fn of_equal_layouts_the_simplest_is_chosen_and_compared_with_the_others() {
+fn simplest_of_equal_layouts_is_recommended() {
     let found = cases(|layout, _, _, _| match layout {
         Layout::Overwrite => Some(20.0),
         Layout::Segments => Some(10.2),
@@ -157,7 +157,7 @@ fn a_layout_that_does_not_keep_up_is_not_chosen() {
 }
 
 #[test]
-fn what_changes_the_choice_is_told() {
+fn advice_names_what_changes_the_choice() {
     let found = cases(|layout, percent, log_drive, load| {
         Some(match (layout, percent, log_drive, load) {
             (Layout::Hylog, ..) => 5.0,
@@ -173,7 +173,7 @@ fn what_changes_the_choice_is_told() {
 }
 
 #[test]
-fn where_no_layout_keeps_up_throughput_is_compared_and_the_sentence_says_so() {
+fn saturated_layouts_are_compared_by_throughput() {
     let mut found = cases(|layout, _, _, load| match (layout, load) {
         (Layout::Wolf, 1) => Some(5.0),
         (_, 1) => Some(10.0),

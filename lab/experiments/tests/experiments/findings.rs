@@ -17,7 +17,7 @@ fn held(report: &Report, what: &str) {
 }
 
 #[test]
-fn the_log_is_as_much_faster_than_in_place_as_the_paper_says() {
+fn log_speedup_matches_the_paper() {
     let report = quick("trail-latency");
     held(&report, "the best of these");
     assert_eq!(
@@ -31,7 +31,7 @@ fn the_log_is_as_much_faster_than_in_place_as_the_paper_says() {
 }
 
 #[test]
-fn the_paper_figures_that_the_drive_cannot_reach_name_its_parameters() {
+fn unreachable_paper_figures_name_drive_parameters() {
     let report = quick("trail-latency");
     let one = finding(&report, "a write of one sector");
     assert!(
@@ -51,7 +51,7 @@ fn the_paper_figures_that_the_drive_cannot_reach_name_its_parameters() {
 }
 
 #[test]
-fn a_larger_batch_takes_less_time_and_never_less_than_the_drive_can() {
+fn larger_batches_are_faster_down_to_the_drive_limit() {
     let report = quick("trail-batch");
     let table = report.figures[0].table.as_ref().unwrap();
     let column = |index: usize| -> Vec<f64> {
@@ -82,7 +82,7 @@ fn tracks_fill_as_concurrency_grows() {
 }
 
 #[test]
-fn the_end_of_a_large_log_is_found_with_few_reads_and_writing_home_is_expensive() {
+fn log_end_search_is_cheap_and_write_back_expensive() {
     let report = quick("trail-recovery");
     held(&report, "100,000 tracks");
     held(&report, "256 pending");
@@ -163,7 +163,7 @@ fn every_predictor_is_measured_in_every_scenario() {
 }
 
 #[test]
-fn a_store_commits_more_than_five_times_as_often_as_a_rollback_journal() {
+fn store_commits_over_five_times_as_fast_as_a_journal() {
     let report = quick("sqlite");
     for drive in ["st41601n", "sata2tb"] {
         for transaction in ["insert 1 row", "update 1 row", "update 10 rows"] {
@@ -197,7 +197,7 @@ fn an_empty_unit_writes_no_log_the_smallest_one_a_few_words() {
 }
 
 #[test]
-fn a_store_creates_and_writes_files_faster_than_minix_in_place() {
+fn store_creates_and_writes_files_faster_than_minix() {
     let report = quick("aru");
     for size in ["1 KB", "10 KB"] {
         held(
@@ -223,7 +223,7 @@ fn a_store_creates_and_writes_files_faster_than_minix_in_place() {
 }
 
 #[test]
-fn programs_side_by_side_read_as_fast_as_one_in_the_order_of_the_writes() {
+fn concurrent_readers_match_one_reader_in_write_order() {
     let report = quick("aru");
     held(&report, "written in turn: read side by side");
     held(
@@ -272,7 +272,7 @@ fn a_second_log_drive_hides_the_moves_of_the_head() {
 }
 
 #[test]
-fn reads_beside_a_write_back_are_served_before_most_writes() {
+fn reads_go_before_most_writes_of_a_write_back() {
     let report = quick("read-priority");
     for drive in ["st41601n", "atlas10k", "sata2tb"] {
         held(
@@ -289,7 +289,7 @@ fn reads_beside_a_write_back_are_served_before_most_writes() {
 }
 
 #[test]
-fn enforced_logging_costs_little_and_no_power_cut_loses_the_database() {
+fn wal_rule_costs_little_and_prevents_database_loss() {
     let report = quick("wal-tpcc");
     held(&report, "B against A");
     held(&report, "C against A");
@@ -312,7 +312,7 @@ fn enforced_logging_costs_little_and_no_power_cut_loses_the_database() {
 }
 
 #[test]
-fn a_client_pays_for_flushes_at_each_message_and_not_for_the_rule() {
+fn flush_per_message_is_costly_and_the_wal_rule_is_not() {
     let report = quick("wal-sync");
     for messages in [100, 1000, 20_000] {
         held(&report, &format!("{messages} messages: the rule"));

@@ -55,7 +55,7 @@ fn the_list_is_complete_and_each_experiment_is_described() {
 }
 
 #[test]
-fn a_report_depends_on_the_seed_and_not_on_the_number_of_threads() {
+fn report_depends_on_the_seed_and_not_on_threads() {
     let in_pool = |name: &'static str, threads: usize, seed| {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)

@@ -30,12 +30,12 @@ fn the_model_gives_the_numbers_that_the_paper_prints() {
 }
 
 #[test]
-fn a_log_costs_what_the_formulas_say() {
+fn log_cost_matches_the_formulas() {
     all_held("hylog-cleaning");
 }
 
 #[test]
-fn the_product_s_rule_follows_the_better_of_overwriting_and_a_log() {
+fn hylog_rule_follows_the_better_of_both_layouts() {
     all_held("hylog-throughput");
 }
 
@@ -45,7 +45,7 @@ fn more_users_and_no_parity_help_overwriting() {
 }
 
 #[test]
-fn the_simulator_agrees_with_measurements_and_with_a_second_simulator() {
+fn simulator_agrees_with_independent_results() {
     all_held("hylog-validation");
 }
 

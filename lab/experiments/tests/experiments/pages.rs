@@ -148,7 +148,7 @@ fn a_page_shows_all_findings() {
 }
 
 #[test]
-fn plots_have_labels_with_units_and_their_files_names_of_their_own() {
+fn plots_have_labels_units_and_unique_file_names() {
     let mut names = BTreeSet::new();
     for report in all() {
         assert!(!report.figures.is_empty(), "{}", report.experiment);

@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn every_answer_is_in_the_candidate_set_for_sets_like_those_of_a_drive(choices in bands()) {
+    fn every_answer_is_in_the_candidate_set_of_drive_bands(choices in bands()) {
         all_keep_promise(&choices);
     }
 }
@@ -121,7 +121,7 @@ fn a_run_is_as_long_as_one_skip_serves() {
 }
 
 #[test]
-fn a_straight_band_is_one_line_for_each_size_and_one_plane_for_all() {
+fn straight_band_takes_one_line_per_size_and_one_plane() {
     for sizes in [1, 2, 7] {
         let choices = choices_by(grid(sizes, 40, 130), |size, think, skip| {
             skip == 3 * think + size

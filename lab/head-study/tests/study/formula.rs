@@ -163,7 +163,7 @@ fn on_a_track_the_residual_latency_is_a_sector_or_two() {
 
 /// The figures of Trail: residual latency under 0.5 ms, a delta under 15 sectors, 1.5 ms to reposition.
 #[test]
-fn on_the_drive_of_the_paper_the_residual_latency_is_under_half_a_millisecond() {
+fn residual_latency_on_the_paper_drive_is_below_half_a_ms() {
     let spec = spec("st41601n");
     let mut setup = setup(&spec, None);
     assert!(

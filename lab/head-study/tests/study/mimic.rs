@@ -71,7 +71,7 @@ fn measure(
 /// Disk Mimic 4.2 and 4.3 for requests of 4 KB: order and sizes of the losses, and footprints of a third at
 /// 0.5 ms and a sixth at 1.5 ms.
 #[test]
-fn the_compact_forms_keep_the_tolerance_at_a_third_and_a_sixth_of_the_table() {
+fn compact_models_keep_the_tolerance_in_less_space() {
     let profile = profile(1, 8);
     let (choices, tolerance) = within(&profile, 500);
     let loss = |model: &dyn SkipModel| measure(&profile, &choices, model, tolerance).1;
@@ -164,7 +164,7 @@ fn mean_response(head: &mut dyn Head) -> f64 {
 }
 
 #[test]
-fn a_log_with_these_predictors_has_the_response_times_of_the_profile() {
+fn predicted_log_writes_match_the_profile() {
     let profile = profile(1, 8);
     let (choices, _) = within(&profile, 500);
     let grid = *profile.grid();

@@ -72,7 +72,7 @@ fn requests_are_counted_once_and_every_write_goes_somewhere() {
 }
 
 #[test]
-fn overwriting_writes_each_page_once_and_a_log_reads_what_it_cleans() {
+fn overwrite_writes_pages_once_and_a_log_reads_to_clean() {
     let overwrite = counts(&setup(Layout::Overwrite, PAGES, 0.9), MIXED, 50_000);
     let work = |counts: &Counts, work: Work| counts.ios[work as usize];
     assert_eq!(overwrite.appended + overwrite.clean_reads, 0);
@@ -104,7 +104,7 @@ fn hylog_overwrites_cold_pages_where_cleaning_is_dear() {
 }
 
 #[test]
-fn parity_costs_a_small_write_four_ios_and_a_segment_one_chunk() {
+fn raid5_write_takes_four_ios_and_a_segment_one_chunk() {
     let raid5 = |layout| Setup {
         redundancy: Redundancy::Raid5,
         disks: 5,

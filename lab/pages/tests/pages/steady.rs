@@ -33,7 +33,7 @@ fn the_measurement_begins_after_the_data_have_spread() {
 }
 
 #[test]
-fn a_stream_that_ends_gives_what_there_is() {
+fn short_stream_returns_an_unsteady_result() {
     let load = Load {
         pages: 40_000,
         hot: 10,
@@ -71,7 +71,7 @@ fn a_band_that_is_too_narrow_is_never_reached() {
 }
 
 #[test]
-fn the_measurement_begins_after_the_decisions_that_are_demanded() {
+fn measurement_starts_after_the_required_decisions() {
     let load = Load {
         pages: 40_000,
         hot: 10,

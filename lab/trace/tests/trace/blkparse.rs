@@ -118,7 +118,7 @@ fn without_queue_events_a_dispatch_is_the_arrival() {
 }
 
 #[test]
-fn dispatches_of_requests_queued_before_the_trace_are_left_out() {
+fn dispatches_queued_before_the_trace_are_ignored() {
     let text = "\
   8,0    3        9     0.000000000   697  D   W 100 + 8 [kworker]
   8,0    3       11     0.000100000   697  Q   W 223490 + 8 [kjournald]

@@ -34,7 +34,7 @@ fn reads(work: &Work) -> usize {
 }
 
 #[test]
-fn a_search_reads_a_page_of_each_level_and_ends_in_the_same_leaf() {
+fn search_reads_one_page_per_level() {
     let (mut tree, _) = load(&(0..200).collect());
     assert!(tree.levels() >= 3, "{} levels", tree.levels());
     for key in 0..200 {

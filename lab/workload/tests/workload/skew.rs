@@ -193,7 +193,7 @@ fn ratio_and_top(accesses: &[Access], pages: u64) -> (f64, f64) {
 }
 
 #[test]
-fn behind_a_pool_stand_ins_have_the_published_ratios_and_are_more_skewed_than_tpcc() {
+fn pooled_stand_ins_match_published_ratios_and_skew() {
     let mut tops = Vec::new();
     // A sixteenth of everything: pages, accesses, pool.
     for (published, options) in [
@@ -235,7 +235,7 @@ fn behind_a_pool_stand_ins_have_the_published_ratios_and_are_more_skewed_than_tp
 /// A trace is short: Financial has one write behind the pool for every eight pages, so that each page with a write is among
 /// the hottest of the count. Only a longer run shows the skew.
 #[test]
-fn behind_a_pool_financial_is_more_skewed_than_campus_in_a_long_run() {
+fn pooled_financial_is_more_skewed_than_campus() {
     let top = |options: SkewOptions, page_bytes: u64| {
         let small = SkewOptions {
             pages: options.pages / 64,

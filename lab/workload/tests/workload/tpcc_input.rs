@@ -96,7 +96,7 @@ fn the_mix_is_45_43_4_4_4() {
 }
 
 #[test]
-fn orders_have_5_to_15_lines_1_percent_remote_and_1_percent_rollbacks() {
+fn orders_have_the_standard_lines_and_rollbacks() {
     let mut counts = [0u64; 11];
     let (mut orders, mut lines, mut remote, mut rollbacks) = (0, 0, 0, 0);
     let mut suppliers = [0u64; WAREHOUSES as usize];
@@ -136,7 +136,7 @@ fn orders_have_5_to_15_lines_1_percent_remote_and_1_percent_rollbacks() {
 }
 
 #[test]
-fn payments_are_15_percent_remote_and_customers_60_percent_by_name() {
+fn payments_have_the_standard_remote_and_name_shares() {
     let (mut payments, mut remote, mut asked, mut by_name) = (0, 0, 0, 0);
     let mut homes = [0u64; WAREHOUSES as usize];
     let mut districts = [0u64; 10];
@@ -204,7 +204,7 @@ fn customers_and_items_of_orders_are_nurand() {
 }
 
 #[test]
-fn constants_of_last_names_are_as_far_apart_as_the_standard_demands() {
+fn last_name_constants_keep_the_standard_distance() {
     for seed in 0..500 {
         let inputs = Inputs::new(1, seed);
         let distance = inputs.last_name_run().c.abs_diff(inputs.last_name_load().c);

@@ -91,7 +91,7 @@ fn name(path: &std::path::Path) -> String {
 }
 
 #[test]
-fn objects_in_the_wrong_place_are_told_and_never_restored() {
+fn misplaced_objects_are_reported_and_not_restored() {
     let bench = Bench::with_small_store(&[]);
     let server = serve(&bench, "backup");
     let mut last = 0;

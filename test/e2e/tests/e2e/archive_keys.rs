@@ -36,7 +36,7 @@ fn identities(bench: &Bench) {
 }
 
 #[test]
-fn an_encrypted_archive_is_restored_by_each_recipient_and_by_nobody_else() {
+fn encrypted_archive_is_restored_only_by_its_recipients() {
     let bench = Bench::with_small_store(&[]);
     identities(&bench);
     // A server that is killed is followed by one that goes on without an identity.
@@ -142,7 +142,7 @@ fn an_encrypted_archive_is_restored_by_each_recipient_and_by_nobody_else() {
 }
 
 #[test]
-fn what_is_no_key_is_told() {
+fn invalid_keys_are_an_error() {
     let bench = Bench::with_small_store(&[]);
     identities(&bench);
     let place = url(&bench, "backup");

@@ -112,7 +112,7 @@ fn one_database_comes_back_as_a_plain_file_at_any_commit() {
 
 /// A database in WAL mode is not whole without its log.
 #[test]
-fn what_belongs_to_a_database_is_told() {
+fn wal_of_a_database_is_reported() {
     let bench = Bench::with_small_store(&[]);
     let server = serve(&bench, "backup");
     insert(&bench, 10);

@@ -266,7 +266,7 @@ fn write_and_restore(bench: &Bench, name: &str, writers: &Writers, end: impl FnO
 }
 
 #[test]
-fn random_commits_of_processes_on_a_served_store_are_restored_whole() {
+fn commits_of_served_processes_are_restored_whole() {
     let bench = Bench::created(&["--size", "256MiB", "--log-size", "64MiB", "--no-volume"]);
     let address = url(&bench, "backup");
     // The large transactions exceed a quarter of the memory.

@@ -119,7 +119,7 @@ fn a_database_comes_back_from_its_archive_at_any_commit() {
 }
 
 #[test]
-fn an_archive_goes_on_over_kills_and_the_state_of_a_time_comes_back() {
+fn archive_continues_after_kills_and_restores_a_time() {
     let bench = Bench::with_small_store(&[]);
     let mut at = Instant::now();
     for round in 1..=3u64 {
@@ -208,7 +208,7 @@ pub(crate) fn chain(bench: &Bench) -> Vec<PathBuf> {
 }
 
 #[test]
-fn damage_of_an_archive_is_told() {
+fn archive_damage_is_reported() {
     let bench = Bench::with_small_store(&[]);
     let server = serve(&bench, "backup");
     archived(&bench);
@@ -288,7 +288,7 @@ fn damage_of_an_archive_is_told() {
 }
 
 #[test]
-fn what_cannot_be_restored_or_archived_is_told() {
+fn impossible_archive_requests_are_errors() {
     let bench = Bench::with_small_store(&[]);
     let server = serve(&bench, "backup");
     insert(&bench, 10);

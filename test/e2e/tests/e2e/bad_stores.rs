@@ -28,7 +28,7 @@ fn a_file_that_is_no_store_is_named() {
 }
 
 #[test]
-fn a_truncated_store_says_what_is_missing() {
+fn truncated_store_error_names_the_missing_size() {
     let bench = Bench::with_store("64MiB");
     let file = std::fs::File::options()
         .write(true)

@@ -68,7 +68,7 @@ fn gives_the_state_of(s3: &S3, url: &str, writer: &Bench) {
 
 /// A server stands still while clients write. Another machine goes on with a copy of the store, then the first one wakes.
 #[test]
-fn a_server_that_stood_still_while_another_took_over_stops_archiving() {
+fn suspended_server_stops_archiving_after_a_takeover() {
     let mut bucket = Bench::new();
     let s3 = S3::start(&mut bucket);
     for stop_ms in STOPS_MS {

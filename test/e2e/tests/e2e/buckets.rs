@@ -55,7 +55,7 @@ fn a_lost_machine_comes_back_from_a_bucket() {
 /// The server of the bucket is killed while it is written to. The store goes on, and so does the archive once the server is
 /// back; the chain has no hole.
 #[test]
-fn a_bucket_that_is_away_for_a_while_gets_all_commits() {
+fn bucket_gets_all_commits_after_an_outage() {
     let mut bench = Bench::with_small_store(&[]);
     let mut s3 = S3::start(&mut bench);
     let server = serve(&bench, &s3);
@@ -90,7 +90,7 @@ fn a_bucket_that_is_away_for_a_while_gets_all_commits() {
 }
 
 #[test]
-fn a_bucket_that_cannot_be_used_is_told() {
+fn unusable_bucket_is_an_error() {
     let mut bench = Bench::with_small_store(&[]);
     let mut s3 = S3::start(&mut bench);
     // A server that cannot start its archive ends, because nobody would notice that it runs without one.

@@ -35,7 +35,7 @@ fn ended_well(mut command: std::process::Command) {
 }
 
 #[test]
-fn fifty_kills_under_fio_lose_nothing_flushed_and_tear_nothing() {
+fn fifty_kills_under_fio_lose_and_tear_nothing() {
     let bench = Bench::created(&["--size", "160MiB", "--log-size", "16MiB"]);
     bench.ok(&["volume", "resize", "s.tn", "main", "--size", "16MiB"]);
     const { assert!(SPAN <= 16 * MIB) };

@@ -146,7 +146,7 @@ fn size_of(bench: &Bench, name: &str) -> u64 {
 }
 
 #[test]
-fn the_command_and_the_text_that_it_prints_for_scripts_do_the_same() {
+fn shell_command_and_printed_script_are_equivalent() {
     let bench = store(&[]);
     let so = extension();
     let so = so.to_string_lossy();
@@ -254,7 +254,7 @@ fn shell_on_a_store_in_use_ends_with_one_line() {
 }
 
 #[test]
-fn a_second_process_is_refused_with_the_process_that_has_the_store() {
+fn second_process_is_refused_with_the_owner_named() {
     let bench = store(&[]);
     let mut first = Connection::new(&bench, "app.db");
     first.ok("CREATE TABLE t(a)");
@@ -467,7 +467,7 @@ fn clients_of_a_server_are_killed_and_others_go_on() {
 }
 
 #[test]
-fn a_volume_and_a_database_in_one_store_both_keep_what_was_promised() {
+fn volume_and_database_of_one_store_survive_kills() {
     let bench = store(&[]);
     let mut ledger = tonearm_tests::stamp::Ledger::new(3);
     let mut promised = 0;
@@ -534,7 +534,7 @@ fn a_database_goes_in_and_out() {
 }
 
 #[test]
-fn a_database_that_is_in_use_or_not_closed_in_order_is_not_imported() {
+fn database_in_use_or_unclean_is_not_imported() {
     let bench = store(&[]);
     let import = ["sqlite", "import", "s.tn", "app.db"];
     contains(&bench.fails(&import), "app.db");

@@ -214,7 +214,7 @@ fn a_damaged_block_fails_only_reads_that_contain_it() {
 }
 
 #[test]
-fn check_names_the_rotten_block_and_repair_does_not_invent_data() {
+fn check_names_the_corrupt_block_and_repair_keeps_it() {
     let (bench, place) = corrupted();
     let check = bench.run(&["check", "s.tn"]);
     assert_eq!(check.code, Some(3), "{check:?}");

@@ -75,7 +75,7 @@ fn round_trip(bench: &Bench) {
 }
 
 #[test]
-fn what_is_put_into_a_store_comes_out_again() {
+fn files_round_trip_through_a_store() {
     for layout in LAYOUTS {
         let bench = Bench::with_small_store(layout);
         round_trip(&bench);
@@ -84,7 +84,7 @@ fn what_is_put_into_a_store_comes_out_again() {
 }
 
 #[test]
-fn what_is_put_through_a_server_comes_out_again() {
+fn files_round_trip_through_a_server() {
     let bench = Bench::with_small_store(&[]);
     let server = bench.serve_store();
     round_trip(&bench);
@@ -211,7 +211,7 @@ fn invalid_names_are_refused() {
 }
 
 #[test]
-fn a_damaged_file_is_an_error_with_a_code_of_its_own_and_no_copy() {
+fn damaged_file_has_its_own_exit_code_and_no_copy() {
     let bench = Bench::with_small_store(&[]);
     let bytes = noise(7, MIB as usize);
     bench.write("x", &bytes);

@@ -80,7 +80,7 @@ fn a_pool_of_forked_workers_shares_a_served_store() {
 }
 
 #[test]
-fn a_store_is_closed_and_opened_again_beside_a_child_that_sleeps() {
+fn store_reopens_while_a_forked_child_sleeps() {
     let bench = store();
     assert_eq!(printed(&bench, REOPENS), "[(3,)]\n0\n");
 }
@@ -117,7 +117,7 @@ impl Parent {
 }
 
 #[test]
-fn the_store_of_a_killed_process_is_free_although_its_child_lives_on() {
+fn store_of_a_killed_process_is_free_despite_its_child() {
     for served in [false, true] {
         let bench = store();
         let server = served.then(|| bench.serve_store());

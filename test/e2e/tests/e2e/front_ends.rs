@@ -201,7 +201,7 @@ fn a_socket_handed_over_by_systemd_is_served() {
 }
 
 #[test]
-fn metrics_have_the_names_that_dashboards_ask_for() {
+fn metrics_have_the_names_that_dashboards_use() {
     let bench = Bench::with_store("64MiB");
     let server = bench.serve(&["s.tn", "--socket", "s.sock", "--metrics", "unix:m.sock"]);
     let mut client = server.client("main");

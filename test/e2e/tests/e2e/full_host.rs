@@ -46,7 +46,7 @@ fn check(client: &mut Client, flushed: u64) {
 }
 
 #[test]
-fn a_full_file_system_loses_nothing_flushed_and_space_freed_is_used() {
+fn full_host_loses_nothing_flushed_and_uses_freed_space() {
     if let Err(why) = possible() {
         return skipped("a store on a full file system", &why);
     }
@@ -98,7 +98,7 @@ fn a_full_file_system_loses_nothing_flushed_and_space_freed_is_used() {
 }
 
 #[test]
-fn killed_while_full_it_recovers_once_there_is_space() {
+fn store_killed_while_full_recovers_with_space() {
     if let Err(why) = possible() {
         return skipped("a store on a full file system", &why);
     }

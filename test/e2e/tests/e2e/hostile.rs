@@ -146,7 +146,7 @@ fn oversize_lengths_are_refused_without_being_held() {
 }
 
 #[test]
-fn a_thousand_connections_at_once_are_bounded_and_leave_room_afterwards() {
+fn thousand_connections_are_bounded_and_then_released() {
     // The sockets of this process count against its limit of open files.
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     rustix::process::setrlimit(

@@ -69,7 +69,7 @@ fn verify(folder: &Path, writer: u64, synced: u64) -> u64 {
 }
 
 #[test]
-fn what_was_synced_survives_kills_of_the_server() {
+fn synced_data_survives_kills_of_the_server() {
     if let Err(why) = fuse_possible() {
         return skipped("the mounted file system", &why);
     }

@@ -132,7 +132,7 @@ fn wrong_content_of_the_medium_is_eio_for_its_file_alone() {
 }
 
 #[test]
-fn a_place_that_the_medium_refuses_to_read_is_eio_for_its_file_alone() {
+fn unreadable_medium_is_eio_for_its_file_alone() {
     if let Err(why) = possible().and_then(|()| fuse_possible()) {
         return skipped("a mount on a medium that cannot be read", &why);
     }

@@ -195,6 +195,6 @@ fn postgres_without_full_page_writes_survives_kills() {
 /// With checksums PostgreSQL also logs whole pages, those of which only hints have changed. So this is a test besides the other, not
 /// in its place.
 #[test]
-fn postgres_with_checksums_and_without_full_page_writes_survives_kills() {
+fn postgres_with_checksums_survives_kills() {
     survives_kills("pages with checksums", &["--data-checksums"]);
 }

@@ -107,7 +107,7 @@ struct Case {
 }
 
 #[test]
-fn the_kernel_splits_only_the_writes_that_the_manual_says() {
+fn kernel_splits_only_the_documented_writes() {
     const fn case(
         cache: Cache,
         offset: u64,
@@ -195,7 +195,7 @@ fn the_kernel_splits_only_the_writes_that_the_manual_says() {
 }
 
 #[test]
-fn the_kernel_splits_a_write_from_memory_that_is_partly_mapped_except_with_direct_io() {
+fn kernel_splits_writes_from_partly_mapped_memory() {
     if let Err(why) = fuse_possible() {
         return skipped("the mounted file system", &why);
     }
@@ -214,7 +214,7 @@ fn the_kernel_splits_a_write_from_memory_that_is_partly_mapped_except_with_direc
 }
 
 #[test]
-fn direct_io_splits_no_write_within_a_mebibyte_and_files_can_be_mapped() {
+fn direct_io_keeps_writes_whole_and_allows_mmap() {
     if let Err(why) = fuse_possible() {
         return skipped("the mounted file system", &why);
     }
@@ -279,7 +279,7 @@ fn torn(path: &Path, length: u64, stamps: u64) -> u64 {
 }
 
 #[test]
-fn writes_of_up_to_a_mebibyte_are_whole_after_kills_of_the_server() {
+fn writes_up_to_1_mib_are_atomic_across_kills() {
     if let Err(why) = fuse_possible() {
         return skipped("the mounted file system", &why);
     }

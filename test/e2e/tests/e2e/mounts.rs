@@ -327,7 +327,7 @@ fn a_mount_without_its_server_is_replaced() {
 }
 
 #[test]
-fn what_cannot_be_mounted_is_one_clear_error() {
+fn failed_mount_reports_one_error_line() {
     let Some(bench) = bench() else { return };
     bench.write("file", b"");
     fs::create_dir(bench.path("other")).expect("a folder");
@@ -385,7 +385,7 @@ fn a_member_is_not_put_on_the_own_mount() {
 }
 
 #[test]
-fn set_user_id_goes_with_another_owner_and_with_what_others_write() {
+fn setuid_is_cleared_by_chown_and_foreign_writes() {
     let Some(bench) = bench() else { return };
     let mount = TreeMount::start(&bench, &["-o", "allow_other"]).expect("mounted");
     fs::set_permissions(bench.folder(), PermissionsExt::from_mode(0o755)).expect("changed");
@@ -490,7 +490,7 @@ fn the_helper_of_mount_returns_when_the_store_is_mounted() {
 }
 
 #[test]
-fn a_mount_beside_volumes_ends_alone_or_with_them() {
+fn mount_next_to_volumes_ends_alone_or_with_them() {
     if let Err(why) = fuse_possible() {
         return skipped("the mounted file system", &why);
     }

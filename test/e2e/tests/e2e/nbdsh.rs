@@ -40,7 +40,7 @@ fn run(bench: &Bench, uri: &str, program: &str) {
 }
 
 #[test]
-fn block_status_tells_data_from_holes() {
+fn block_status_distinguishes_data_from_holes() {
     let bench = Bench::with_store("256MiB");
     let server = bench.serve_store();
     run(
@@ -69,7 +69,7 @@ assert h.pread(16384, 0) == b'y' + bytes(10000) + b'y' * (16384 - 10001)
 }
 
 #[test]
-fn flags_of_commands_mean_what_the_protocol_says() {
+fn command_flags_follow_the_protocol() {
     let bench = Bench::with_store("256MiB");
     let server = bench.serve_store();
     run(
@@ -123,7 +123,7 @@ assert h.pread(1, 4096 + 7) == big[:1]
 }
 
 #[test]
-fn requests_beyond_the_end_are_refused_and_the_connection_goes_on() {
+fn requests_beyond_the_end_fail_without_disconnecting() {
     let bench = Bench::with_store("256MiB");
     let server = bench.serve_store();
     run(

@@ -116,7 +116,7 @@ fn said(bench: &Bench, program: &str, arguments: &[&str]) -> String {
 }
 
 #[test]
-fn what_a_wait_confirmed_comes_back_when_the_program_is_killed_and_the_store_is_lost() {
+fn confirmed_commits_are_restored_after_kill_and_loss() {
     let bench = store();
     // Of the restored store the next program makes an archive of its own.
     for (round, folder) in ["one", "two", "three"].into_iter().enumerate() {

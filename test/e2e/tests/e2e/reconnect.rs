@@ -83,7 +83,7 @@ fn nbdkit(bench: &Bench) -> Background {
 }
 
 #[test]
-fn nbdkits_retry_filter_carries_a_copy_in_over_kills() {
+fn nbdkit_retry_filter_completes_a_copy_across_kills() {
     let bench = Bench::with_store("128MiB");
     let bytes = noise(11, 96 << 20);
     bench.write("in.raw", &bytes);

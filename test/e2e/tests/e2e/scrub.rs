@@ -84,7 +84,7 @@ fn another_command_ends_a_scrub() {
 }
 
 #[test]
-fn a_scrub_ends_with_who_asked_for_it() {
+fn scrub_ends_with_its_client() {
     let bench = large();
     let server = bench.serve_store();
     // The duration of a scrub that is not interrupted.

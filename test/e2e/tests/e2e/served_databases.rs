@@ -92,7 +92,7 @@ fn store() -> Bench {
 }
 
 #[test]
-fn one_wait_at_the_end_of_a_batch_takes_the_flush_of_one_transaction() {
+fn one_wait_after_a_batch_takes_one_flush() {
     let bench = store();
     let server = bench.serve_store();
     let flushes = || {
@@ -129,7 +129,7 @@ fn one_wait_at_the_end_of_a_batch_takes_the_flush_of_one_transaction() {
 }
 
 #[test]
-fn a_transaction_that_fills_the_store_fails_and_is_rolled_back() {
+fn transaction_that_fills_the_store_is_rolled_back() {
     for served in [false, true] {
         let bench = store();
         let server = served.then(|| bench.serve_store());
@@ -216,7 +216,7 @@ fn a_server_that_is_started_again_finds_its_store_free() {
 
 /// The program was never a client of the server. It waits because the killed server has left its socket.
 #[test]
-fn each_connection_of_a_pool_goes_on_after_a_kill_of_the_server() {
+fn pooled_connections_continue_after_a_server_kill() {
     let bench = store();
     let server = bench.serve_store();
     let mut command = python(&bench, "app.db", POOL);
@@ -239,7 +239,7 @@ fn each_connection_of_a_pool_goes_on_after_a_kill_of_the_server() {
 
 /// Most programs show nothing but "unable to open database file".
 #[test]
-fn a_worker_that_finds_the_store_in_use_is_told_of_serve_on_standard_error() {
+fn store_in_use_error_on_stderr_mentions_serve() {
     let bench = store();
     let mut command = python(
         &bench,
@@ -263,7 +263,7 @@ fn a_worker_that_finds_the_store_in_use_is_told_of_serve_on_standard_error() {
 }
 
 #[test]
-fn a_client_that_comes_while_a_killed_server_is_down_waits_for_it() {
+fn new_client_waits_for_a_killed_server() {
     let bench = store();
     bench.serve_store().kill9();
     assert!(bench.path("s.tn.files").exists());
@@ -306,7 +306,7 @@ fn info_shows_the_space_of_a_member_for_blocks() {
 }
 
 #[test]
-fn names_have_spaces_and_copies_go_beside_the_store() {
+fn names_with_spaces_and_copies_out_of_the_store_work() {
     let bench = store();
     let fill = "CREATE TABLE t(x); INSERT INTO t VALUES (7)";
     sql(&bench, "my%20app.db", fill);

@@ -22,7 +22,7 @@ fn open(path: &Path) -> Arc<dyn Files> {
 }
 
 #[test]
-fn a_client_that_is_killed_leaves_nothing_behind() {
+fn killed_client_leaves_no_changes() {
     let bench = Bench::with_small_store(&[]);
     let path = bench.path("s.tn");
     let server = bench.serve_store();
@@ -67,7 +67,7 @@ fn a_client_that_is_killed_leaves_nothing_behind() {
 }
 
 #[test]
-#[ignore = "runs as a child of a_client_that_is_killed_leaves_nothing_behind"]
+#[ignore = "runs as a child of killed_client_leaves_no_changes"]
 fn in_mid_transaction() {
     let path = std::env::var_os(CHILD).expect("the parent has named the store");
     let files = open(Path::new(&path));

@@ -103,7 +103,7 @@ fn an_end_while_the_log_is_full_is_orderly() {
 }
 
 #[test]
-fn an_end_under_programs_that_use_files_is_orderly_and_keeps_what_was_durable() {
+fn shutdown_under_file_clients_keeps_durable_data() {
     const CREATE: Open = Open {
         create: true,
         exclusive: false,

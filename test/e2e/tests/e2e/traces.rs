@@ -113,7 +113,7 @@ fn flushes(client: &mut Client, count: u64) {
 }
 
 #[test]
-fn a_trace_has_what_the_clients_asked_for() {
+fn trace_records_the_requests_of_clients() {
     let bench = store();
     let server = bench.serve_store();
     let (mut main, mut b) = (server.client("main"), server.client("b"));
@@ -278,7 +278,7 @@ fn fio_replays_a_recording() {
 }
 
 #[test]
-fn a_recorder_that_stalls_loses_requests_and_delays_nobody() {
+fn stalled_recorder_loses_requests_without_delays() {
     let bench = store();
     let server = bench.serve_store();
     let mut client = server.client("main");
@@ -301,7 +301,7 @@ fn a_recorder_that_stalls_loses_requests_and_delays_nobody() {
 }
 
 #[test]
-fn a_recording_ends_with_who_asked_for_it() {
+fn recording_ends_with_its_client() {
     let bench = store();
     let server = bench.serve_store();
     let recording = record(&bench, &["--out", "t.csv"]);
@@ -340,7 +340,7 @@ fn a_server_that_ends_leaves_a_whole_trace() {
 }
 
 #[test]
-fn a_disk_that_is_full_ends_a_recording_with_one_error_and_the_server_goes_on() {
+fn full_disk_ends_a_recording_with_one_error() {
     let bench = store();
     let server = bench.serve_store();
     let mut client = server.client("main");

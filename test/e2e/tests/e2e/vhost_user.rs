@@ -85,7 +85,7 @@ fn a_guest_has_the_bytes_that_other_clients_have() {
 }
 
 #[test]
-fn requests_that_cannot_be_carried_out_are_answered() {
+fn impossible_requests_are_answered() {
     let (bench, server) = served();
     let mut guest = guest(&bench);
     let end = (64u64 << 20) / SECTOR;
@@ -220,7 +220,7 @@ fn without_flushes_each_write_is_durable() {
 /// Each broken rule ends the connection of that guest, and the server says why. Everybody else goes on, and so does the next
 /// guest on the same socket.
 #[test]
-fn a_hostile_ring_ends_its_connection_and_nothing_else() {
+fn hostile_ring_ends_only_its_connection() {
     let (bench, server) = served();
     let mut nbd = server.client("main");
     let header = 0x10000;
@@ -314,7 +314,7 @@ fn the_end_in_order_answers_what_is_under_way() {
 }
 
 #[test]
-fn a_socket_that_cannot_be_served_says_why() {
+fn unusable_vhost_socket_is_an_error() {
     let bench = Bench::created(&["--size", "64MiB", "--log-size", "8MiB"]);
     let refused = |argument: &str, text: &str| {
         let words = [
@@ -339,7 +339,7 @@ fn a_socket_that_cannot_be_served_says_why() {
 
 /// A guest counts as a client from its connection on, also before its driver has begun.
 #[test]
-fn volume_of_a_guest_is_neither_shrunk_nor_deleted_nor_overwritten() {
+fn volume_of_a_guest_cannot_be_shrunk_or_replaced() {
     let (bench, server) = served();
     bench.write("image", &noise(1, 4096));
     let refused_below_a_guest = || {

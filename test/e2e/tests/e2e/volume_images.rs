@@ -65,7 +65,7 @@ fn round_trip(bench: &Bench) {
 }
 
 #[test]
-fn an_image_comes_out_as_it_went_in_and_what_was_there_before_is_gone() {
+fn image_round_trips_and_replaces_old_content() {
     for layout in LAYOUTS {
         let bench = Bench::with_small_store(layout);
         round_trip(&bench);
@@ -74,7 +74,7 @@ fn an_image_comes_out_as_it_went_in_and_what_was_there_before_is_gone() {
 }
 
 #[test]
-fn and_through_a_server_which_may_be_killed_as_soon_as_it_is_in() {
+fn image_put_through_a_server_survives_a_kill() {
     let bench = Bench::with_small_store(&[]);
     let server = bench.serve_store();
     round_trip(&bench);
@@ -164,7 +164,7 @@ fn refusals(bench: &Bench) {
 }
 
 #[test]
-fn what_cannot_be_done_is_told_before_anything_changes() {
+fn impossible_volume_commands_fail_before_any_change() {
     let bench = Bench::with_small_store(&[]);
     bench.write("full.raw", &noise(9, VOLUME));
     bench.ok(&["volume", "put", "s.tn", "main", "full.raw"]);

@@ -65,7 +65,7 @@ must dmsetup remove --noudevsync drive
 ";
 
 #[test]
-fn a_store_outlives_a_drive_whose_writes_fail() {
+fn store_survives_a_drive_whose_writes_fail() {
     let bench = Bench::new();
     let load = Path::new(env!("CARGO_BIN_EXE_guest-load"));
     let image = Image::new(&bench, SCRIPT, load);

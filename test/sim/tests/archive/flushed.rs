@@ -39,7 +39,7 @@ fn entries_after(objects: &Objects, after: Lsn) -> (Vec<u8>, Lsn) {
 /// An archive of commits that were only flushed to the drive's cache restores to states that never were. Ours has none of
 /// these commits, and all its states are right.
 #[test]
-fn an_archive_of_flushed_commits_is_wrong_after_a_crash_and_one_of_durable_commits_is_right() {
+fn archive_of_durable_commits_is_right_after_a_crash() {
     let home = Layout::Overwrite.home(BLOCK as u32, 10);
     let (mut counts, mut crashes, mut wrong) = (Counts::default(), 0, 0);
     for seed in 0..30 {

@@ -14,7 +14,7 @@ use tonearm_world::{SimOptions, SimWorld};
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 #[test]
-fn an_encrypted_archive_has_nothing_in_the_clear_and_goes_on_after_restarts() {
+fn encrypted_archive_hides_content_across_restarts() {
     let mut counts = Counts::default();
     let mut image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);
     let (objects, model) = (Objects::default(), Model::default());

@@ -541,7 +541,7 @@ fn a_restore_goes_on_when_its_objects_are_merged_meanwhile() {
 /// Another opening takes the place of an archiver that stands still while it merges. The new one keeps every commit. The old
 /// one neither deletes ranges nor puts a merged one when it goes on.
 #[test]
-fn a_writer_whose_place_is_taken_while_it_merges_deletes_nothing() {
+fn replaced_writer_deletes_nothing_while_merging() {
     // It stands still before it reads a range, or when it has put a merged one.
     for is_put in [false, true] {
         let image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);

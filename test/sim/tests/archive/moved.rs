@@ -21,7 +21,7 @@ async fn write(disk: &Disk, first: u64, byte: u8) {
 /// A second unit takes the space from which the first one's blocks were moved. So the archive has the content that a write
 /// gives such a block later, and makes that write durable first. Otherwise a power cut would take back what the archive has.
 #[test]
-fn what_is_read_of_a_changed_block_is_durable_before_it_is_archived() {
+fn changed_block_is_durable_before_it_is_archived() {
     for seed in 0..20 {
         let mut image = shape(Layout::Overwrite, 32).create_with_spare(SPARE[1]);
         let objects = Objects::default();

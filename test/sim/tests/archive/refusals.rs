@@ -184,7 +184,7 @@ fn an_archive_that_has_begun_waits_for_whatever_refuses_it() {
 }
 
 #[test]
-fn what_is_proved_at_the_start_ends_the_archive() {
+fn definite_error_at_the_start_ends_the_archive() {
     with_archive(
         Some(refused()),
         ArchiverOptions::default(),
@@ -198,7 +198,7 @@ fn what_is_proved_at_the_start_ends_the_archive() {
 }
 
 #[test]
-fn an_archive_that_is_denied_from_the_start_on_waits_for_minutes() {
+fn archive_denied_at_the_start_waits_before_ending() {
     with_archive(
         Some(denied()),
         ArchiverOptions::default(),

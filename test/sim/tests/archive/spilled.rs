@@ -5,7 +5,7 @@ use tonearm_archive::Source;
 use tonearm_sim::archives::MAIN;
 
 #[test]
-fn blocks_of_a_base_that_are_read_during_a_spill_are_not_called_damaged() {
+fn base_blocks_read_during_a_spill_are_not_damaged() {
     let (mut spilled, mut read) = (0, 0);
     for seed in 0..6 {
         let layout = [Layout::Overwrite, Layout::Hylog, Layout::Segments][seed as usize % 3];

@@ -53,7 +53,7 @@ fn a_time_gives_the_last_commit_that_was_durable_then() {
 /// What was there before the archive is in no range: the opening of the archive and its base give its time. The machine
 /// sleeps for an hour, in which the executor's clock stands still.
 #[test]
-fn a_time_before_the_first_range_gives_what_was_there_before_the_archive() {
+fn time_before_the_first_range_restores_the_base() {
     const HOUR_MS: u64 = 3_600_000;
     let image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);
     let objects = Objects::default();

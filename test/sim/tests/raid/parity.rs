@@ -408,7 +408,7 @@ fn a_cut_in_a_degraded_array_loses_nothing() {
 }
 
 #[test]
-fn a_member_that_fails_with_the_power_loses_nothing_if_every_write_is_recorded() {
+fn recording_every_write_survives_member_and_power_loss() {
     let plan = Plan {
         record_always: true,
         ..HEALTHY

@@ -134,7 +134,7 @@ fn finished_after(
 }
 
 #[test]
-fn a_member_is_replaced_under_load_and_every_cut_leaves_all_data() {
+fn member_replacement_under_load_survives_power_cuts() {
     let tally = Tally::default();
     for (plan, seed) in [
         (OVERWRITE, 21),
@@ -155,7 +155,7 @@ fn a_member_is_replaced_under_load_and_every_cut_leaves_all_data() {
 /// The drive that has failed is all right again, as after a reset of its controller, and takes its own place. What it holds
 /// is not erased before its failure is saved: until then an opening needs it.
 #[test]
-fn a_member_replaces_itself_under_load_and_every_cut_leaves_all_data() {
+fn member_replacing_itself_survives_power_cuts() {
     let tally = Tally::default();
     for (plan, seed) in [(OVERWRITE, 31), (SEGMENTS, 32)] {
         run(plan, seed, true, 3, &tally);

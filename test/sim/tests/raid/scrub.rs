@@ -130,7 +130,7 @@ fn assert_whole(store: &ArrayImage, expected: &[u64], when: &str) {
 
 /// One byte in each stripe of one member is wrong: in blocks, tables, map pages, summaries, parity, and free space.
 #[test]
-fn what_one_member_has_rotten_is_repaired() {
+fn scrub_repairs_corruption_of_one_member() {
     for plan in [OVERWRITE, FIVE, SEGMENTS, HYLOG] {
         let (store, expected) = written(plan, 5);
         let mut repaired = 0;
@@ -181,7 +181,7 @@ fn places(store: &ArrayImage, content: &[u8]) -> Vec<(usize, u64)> {
 
 /// Two members are wrong in the same place of a stripe: nothing shows what is right, and nothing is written.
 #[test]
-fn what_two_members_have_rotten_is_reported_and_left_alone() {
+fn scrub_only_reports_corruption_of_two_members() {
     for plan in [OVERWRITE, FIVE, SEGMENTS] {
         let (store, _) = written(plan, 6);
         for (number, mask) in COLD
@@ -315,7 +315,7 @@ fn after_cut(
 /// only where the log says that writes were interrupted. What is corrupt there by then cannot be repaired any more. It stays an
 /// error: its checksum is kept elsewhere.
 #[test]
-fn what_is_rotten_when_a_crash_makes_parity_anew_stays_an_error() {
+fn corruption_before_parity_recovery_stays_an_error() {
     let number = 401;
     for (plan, stays) in [(OVERWRITE, false), (SEGMENTS, true), (HYLOG, true)] {
         let (mut store, before) = written(plan, 7);
@@ -405,7 +405,7 @@ fn duration(store: &ArrayImage, rate: u64, readers: u64, limit: Nanos) -> (Nanos
 }
 
 #[test]
-fn a_scrub_keeps_to_its_rate_and_ends_at_once_when_it_is_asked_to() {
+fn scrub_keeps_its_rate_and_cancels_at_once() {
     let (store, _) = written(OVERWRITE, 12);
     let long = Nanos::from_secs(3600);
     let (fast, report) = duration(&store, 0, 0, long);
@@ -432,7 +432,7 @@ fn a_scrub_keeps_to_its_rate_and_ends_at_once_when_it_is_asked_to() {
 }
 
 #[test]
-fn a_scrub_lets_reads_of_clients_go_first_and_ends_all_the_same() {
+fn scrub_yields_to_client_reads_and_still_ends() {
     let (store, _) = written(OVERWRITE, 13);
     let long = Nanos::from_secs(3600);
     let (alone, report) = duration(&store, 0, 0, long);

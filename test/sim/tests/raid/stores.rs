@@ -254,7 +254,7 @@ fn campaign(plan: ArrayShape, seeds: std::ops::Range<u64>, pulls: u64, step: u64
 }
 
 #[test]
-fn a_member_that_fails_and_comes_back_is_stale_after_every_cut() {
+fn failing_member_is_stale_after_every_cut() {
     for plan in [OVERWRITE, SEGMENTS, HYLOG] {
         let tally = campaign(plan, 0..2, 12, 29);
         println!(
@@ -312,7 +312,7 @@ fn late(left: &ArrayImage, oracle: &Oracle, cut: u64) -> Result<bool, String> {
 }
 
 #[test]
-fn a_crashed_store_does_not_open_without_a_member_that_may_only_be_late() {
+fn crashed_store_refuses_to_open_without_a_late_member() {
     let in_use = Rc::new(Cell::new(0));
     for plan in [OVERWRITE, SEGMENTS] {
         let store = plan.create();
@@ -340,7 +340,7 @@ fn a_crashed_store_does_not_open_without_a_member_that_may_only_be_late() {
 
 /// After a crash, a member whose descriptor cannot be written is not dropped by the opening.
 #[test]
-fn a_crashed_store_does_not_open_without_a_member_that_refuses_writes() {
+fn crashed_store_refuses_to_drop_an_unwritable_member() {
     let store = OVERWRITE.create();
     let running = Running::of(&store, 4);
     let (rt, own) = (running.rt.clone(), store.clone());
@@ -382,7 +382,7 @@ fn a_crashed_store_does_not_open_without_a_member_that_refuses_writes() {
 /// that member in stripes that were being written could not be computed. After that, the store goes on without it. With all
 /// drives there again, everything is there in both cases.
 #[test]
-fn a_member_that_fails_while_a_crashed_store_is_recovered_costs_nothing() {
+fn failing_member_in_a_recovery_loses_nothing() {
     let (mut refused, mut degraded) = (0, 0);
     for seed in 30..36 {
         let store = OVERWRITE.create();
@@ -440,7 +440,7 @@ fn a_member_that_fails_while_a_crashed_store_is_recovered_costs_nothing() {
 /// A member fails when the array marks its members as in use. The power is cut before they record that this
 /// member is missing. It lacks nothing then, so with all members there the store opens.
 #[test]
-fn a_member_that_could_not_be_told_is_used_after_a_cut() {
+fn member_not_yet_marked_missing_is_used_after_a_cut() {
     let (store, seed) = (OVERWRITE.create(), 12);
     let running = Running::of(&store, seed);
     let (marks, cuts) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
@@ -540,7 +540,7 @@ fn cut_openings(
 }
 
 #[test]
-fn a_lost_array_is_told_with_both_members_and_their_errors() {
+fn lost_array_names_both_members_and_their_errors() {
     let store = OVERWRITE.create();
     let running = Running::of(&store, 9);
     let broken = Rc::new(Cell::new(false));
@@ -672,7 +672,7 @@ fn rebuilt_after(left: &ArrayImage, oracle: &Oracle, cut: u64) -> Result<(), Str
 
 /// A second member is pulled during the rebuild: one clear error, and when it is connected again, everything is there.
 #[test]
-fn a_second_member_pulled_in_a_rebuild_is_an_error_and_loses_nothing() {
+fn second_member_pulled_in_a_rebuild_loses_nothing() {
     let mut pulled = 0;
     for (plan, seed) in [(OVERWRITE, 7), (SEGMENTS, 8)] {
         let (store, content) = replaced(plan, seed);

@@ -80,7 +80,7 @@ impl Bench {
 }
 
 #[test]
-fn a_latent_error_fails_reads_until_the_sectors_are_rewritten_and_outlives_a_switch_off() {
+fn latent_error_lasts_until_rewrite_across_restarts() {
     let b = bench();
     b.write(8192, 1).unwrap();
     b.world
@@ -98,7 +98,7 @@ fn a_latent_error_fails_reads_until_the_sectors_are_rewritten_and_outlives_a_swi
 }
 
 #[test]
-fn rot_inverts_one_bit_of_the_medium() {
+fn bit_rot_inverts_one_bit_of_the_medium() {
     let b = bench();
     b.write(0, 0).unwrap();
     b.write(4096, 7).unwrap();
@@ -116,7 +116,7 @@ fn rot_inverts_one_bit_of_the_medium() {
 }
 
 #[test]
-fn a_lost_write_is_reported_as_done_and_leaves_the_old_content() {
+fn lost_write_reports_success_and_keeps_old_content() {
     let b = bench();
     b.write(0, 1).unwrap();
     b.world.strike(fault(FaultKind::LostWrite, Place::At(0)));
@@ -174,7 +174,7 @@ fn a_stuck_drive_completes_its_requests_when_it_recovers() {
 
 #[test]
 #[should_panic(expected = "a drive is stuck for ever")]
-fn a_drive_that_is_stuck_for_ever_is_distinguished_from_a_slow_one() {
+fn stuck_drive_is_distinguished_from_a_slow_one() {
     let b = bench();
     b.world.strike(fault(FaultKind::Stuck, Place::At(0)));
     let _ = b.write(0, 1);
@@ -206,7 +206,7 @@ fn a_slow_drive_takes_so_many_times_as_long() {
 }
 
 #[test]
-fn writes_of_a_failed_flush_stay_uncertain_until_they_are_rewritten() {
+fn writes_of_a_failed_flush_are_uncertain_until_rewritten() {
     let b = bench();
     b.write(0, 1).unwrap();
     b.world.strike(fault(FaultKind::FailedFlush, Place::At(0)));
@@ -248,7 +248,7 @@ fn a_full_drive_refuses_whole_writes_and_still_reads() {
 }
 
 #[test]
-fn a_failed_drive_fails_everything_and_leaves_any_part_of_its_writes() {
+fn failed_drive_keeps_any_subset_of_its_writes() {
     let mut found = Vec::new();
     for seed in 0..40 {
         let options = SimOptions {

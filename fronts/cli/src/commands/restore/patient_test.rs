@@ -101,7 +101,7 @@ fn lists_and_headers_wait_too() {
 }
 
 #[test]
-fn a_bucket_that_stays_away_is_given_up() {
+fn unreachable_bucket_is_given_up_after_the_limit() {
     let rig = rig(1000, LIMIT);
     let failed = now(rig.bucket.get("chain/1", 9));
     assert_eq!(failed, Err(BucketError::Transient("503 SlowDown".into())));
@@ -118,7 +118,7 @@ fn nothing_is_waited_for_without_a_limit() {
 }
 
 #[test]
-fn object_that_is_not_there_is_asked_for_again_after_pauses() {
+fn missing_object_is_requested_again_after_pauses() {
     let mut rig = rig(0, LIMIT);
     rig.bucket.again = 3;
     assert_eq!(now(rig.bucket.get("chain/1", 9)), Ok(None));

@@ -53,7 +53,7 @@ fn a_database_at_rest_is_opened_with_all_its_bytes() {
 }
 
 #[test]
-fn what_is_no_database_is_told_from_what_is_damaged() {
+fn non_database_is_distinguished_from_a_damaged_one() {
     assert!(Beside::new(b"hello").0.path().exists());
     for (content, text) in [
         (vec![b'x'; 8192], "is no SQLite database"),
@@ -74,7 +74,7 @@ fn what_is_no_database_is_told_from_what_is_damaged() {
 }
 
 #[test]
-fn changes_that_lie_beside_it_are_named_with_what_to_do() {
+fn pending_wal_or_journal_is_reported_with_advice() {
     let beside = Beside::new(&database(16384));
     beside.write("-wal", &[1; 32]);
     let refused = beside.refused();

@@ -101,7 +101,7 @@ fn the_page_fits_a_terminal_of_80_columns_and_24_lines() {
 }
 
 #[test]
-fn a_stall_shows_although_the_latencies_since_the_start_hide_it() {
+fn stall_is_visible_despite_lifetime_latencies() {
     let mut now = busy(10);
     now.nbd.requests.latencies[1].recent = RecentStats::default();
     let text = page(&now, Some((Duration::from_secs(1), &busy(10))));
@@ -115,7 +115,7 @@ fn a_stall_shows_although_the_latencies_since_the_start_hide_it() {
 }
 
 #[test]
-fn the_page_says_how_full_the_store_is_in_one_whole_line() {
+fn page_shows_store_usage_in_one_line() {
     let text = page(&busy(10), Some((Duration::from_secs(1), &busy(10))));
     let line = "space 999 TiB of 1000 TiB (100 %) in use; 1001 TiB used below the store";
     assert!(text.lines().any(|found| found == line), "{text}");

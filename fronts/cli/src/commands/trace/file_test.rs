@@ -166,7 +166,7 @@ fn the_newest_requests_stay_when_files_rotate() {
 }
 
 #[test]
-fn what_is_there_is_kept_unless_asked_otherwise() {
+fn existing_trace_files_are_kept_without_force() {
     let folder = TempDir::new().expect("a folder");
     fs::write(folder.path().join("t.1"), "mine").expect("written");
     let refused = |place: &Place, force| place.check(force).expect_err("refused").to_string();

@@ -25,7 +25,7 @@ fn all(order: &mut Order, until: u64) -> Vec<(u64, u64)> {
 }
 
 #[test]
-fn requests_come_in_order_of_arrival_once_nothing_earlier_can_come() {
+fn requests_are_released_in_order_of_arrival() {
     let mut order = Order::default();
     for request in [at(20, 1), at(10, 2), at(30, 3), at(20, 4)] {
         order.push(request);

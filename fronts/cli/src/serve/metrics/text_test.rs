@@ -75,7 +75,7 @@ pub fn page() -> String {
 }
 
 #[test]
-fn values_are_there_with_units_and_labels() {
+fn metrics_page_has_values_with_units_and_labels() {
     let page = page();
     for line in [
         "tonearm_commits_total 10",

@@ -249,7 +249,7 @@ fn a_file_is_restored_as_it_was_at_a_commit() {
 }
 
 #[test]
-fn what_cannot_be_restored_alone_is_told() {
+fn unrestorable_path_is_an_error_with_advice() {
     let bench = bench();
     let (before, after) = archive(&bench, options(), |live| async move {
         let before = live.archived().await;
@@ -320,7 +320,7 @@ fn what_cannot_be_restored_alone_is_told() {
 
 /// A database in WAL mode is not whole without its log.
 #[test]
-fn what_belongs_to_a_database_of_the_file_system_is_told() {
+fn wal_of_a_database_file_is_reported() {
     let bench = bench();
     let lsn = archive(&bench, options(), |live| async move {
         let dir = live.make(ROOT_INO, "data", DIRECTORY).await;
@@ -408,13 +408,13 @@ impl Archives {
 
 /// The restore finds the file in the tree once, and plans again for its blocks.
 #[test]
-fn a_restore_of_a_file_goes_on_when_its_objects_are_merged_meanwhile() {
+fn file_restore_continues_after_its_objects_are_merged() {
     Archives::of_a_file().survive_the_change(&[What::File]);
 }
 
 /// Of the objects of a file some are read for the volume table, some for the tree, and some for its blocks.
 #[test]
-fn a_restore_of_a_file_whose_object_is_damaged_or_missing_goes_on_when_it_is_put_back() {
+fn file_restore_continues_once_its_object_is_replaced() {
     let bench = bench();
     let lsn = archive(&bench, options(), |live| async move {
         let app = live.put(ROOT_INO, "app.db", &noise(1, 1 << 20)).await;

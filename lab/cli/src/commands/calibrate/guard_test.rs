@@ -24,7 +24,7 @@ fn swap_space_is_listed_without_the_headline() {
 }
 
 #[test]
-fn a_disk_has_its_partitions_and_their_holders_and_a_partition_its_disk() {
+fn disk_and_its_partitions_are_one_family() {
     let sys = tempfile::tempdir().unwrap();
     let disk = sys.path().join("devices/sda");
     let part = disk.join("sda1");

@@ -1,7 +1,7 @@
 use super::{MOST, Nearest, likeness};
 
 #[test]
-fn a_few_names_are_told_in_order() {
+fn few_names_are_listed_in_order() {
     assert_eq!(Nearest::new(b"x").text("u"), "there is none at all");
     let mut nearest = Nearest::new(b"x");
     nearest.add(b"main");
@@ -14,7 +14,7 @@ fn a_few_names_are_told_in_order() {
 }
 
 #[test]
-fn of_many_names_the_most_like_ones_are_told() {
+fn most_similar_of_many_names_are_listed() {
     let mut nearest = Nearest::new(b"logs/app.bd");
     for number in 0..1000 {
         nearest.add(format!("logs/{number}").as_bytes());
