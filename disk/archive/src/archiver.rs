@@ -69,7 +69,7 @@ pub struct ArchiverOptions {
     /// How what is older is merged. Only tests need others than the default ones.
     pub levels: [MergeLevel; 3],
     /// The machine and process, for people.
-    pub who: String,
+    pub creator: String,
 }
 
 impl Default for ArchiverOptions {
@@ -81,7 +81,7 @@ impl Default for ArchiverOptions {
             keep_ms: 0,
             keep_every_commit_ms: 0,
             levels: LEVELS,
-            who: String::new(),
+            creator: String::new(),
         }
     }
 }

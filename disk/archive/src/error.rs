@@ -90,15 +90,15 @@ pub enum ArchiveError {
     },
     /// Another server archives the same store.
     #[error(
-        "archive {url}: another opening of the store has taken over ({who}); this one does not archive any more. If it is \
+        "archive {url}: another opening of the store has taken over ({creator}); this one does not archive any more. If it is \
          a copy of the store that should not run, stop it",
-        who = shown(who)
+        creator = shown(creator)
     )]
     Fenced {
         /// The archive.
         url: String,
         /// Who it is.
-        who: String,
+        creator: String,
     },
     /// The archive knows commits that the store does not have.
     #[error(

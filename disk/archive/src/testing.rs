@@ -156,7 +156,7 @@ fn make(change: Change<'_>, has_second: bool) -> MemoryBucket {
     let opening = ArchiveOpening {
         block_size: BLOCK as u32,
         size_blocks: BLOCKS,
-        who: "a test".into(),
+        creator: "a test".into(),
     };
     made.link(ArchiveKind::Opening, 10, 10, opening.encode());
     made.range(11, 12);

@@ -2,7 +2,7 @@
 //! read.
 //!
 //! All code that writes bytes follows one rule, so that it loses no byte of another writer: watch the block, read the
-//! rest of it, and read it again until nothing has been committed to the block since ([`settle`]). The commit follows
+//! rest of it, and read it again until nothing has been committed to the block since ([`reread_changed`]). The commit follows
 //! without an await.
 //!
 //! Invariants:
@@ -38,7 +38,7 @@ pub(crate) trait Parts {
 ///
 /// # Errors
 /// Those of [`Parts::read_rest`].
-pub(crate) async fn settle(parts: &mut impl Parts) -> Result<(), DiskError> {
+pub(crate) async fn reread_changed(parts: &mut impl Parts) -> Result<(), DiskError> {
     loop {
         let stale = parts.stale();
         if stale.is_empty() {

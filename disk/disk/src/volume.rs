@@ -3,7 +3,7 @@
 use crate::changes::Changes;
 use crate::error::DiskError;
 use crate::map;
-use crate::partial::{Parts, fill_around, settle};
+use crate::partial::{Parts, fill_around, reread_changed};
 use crate::state::{Life, SharedVolume, Watch};
 use std::ops::Range;
 use std::rc::Rc;
@@ -413,7 +413,7 @@ impl Volume {
             spans,
             check: &check,
         };
-        settle(&mut spans).await?;
+        reread_changed(&mut spans).await?;
         check()?;
         for Span { first, buf, .. } in spans.spans {
             self.push_writes(changes, first, buf.share());

@@ -31,7 +31,7 @@ pub struct CreatePlan {
 impl CreatePlan {
     /// The first commit of the new store will be the one behind `lsn`, because the store gets the state of that commit of
     /// another store. Until [`Engine::complete`](crate::Engine::complete) says that it has it, it is no store for anybody else.
-    pub fn begin_behind(&mut self, lsn: Lsn) {
+    pub fn begin_after(&mut self, lsn: Lsn) {
         self.superblock.log.log_end_lsn = lsn.0;
         self.superblock.incomplete = true;
     }

@@ -275,7 +275,7 @@ impl Engine {
     }
 
     /// Begins to write the commits that no caller waits for, and that would stay in memory for a while
-    /// ([`OpenOptions::linger`]).
+    /// ([`OpenOptions::commit_delay`]).
     pub fn write_now(&self) {
         self.0.trail.write_now();
     }

@@ -67,7 +67,7 @@ impl Engine {
     }
 
     /// Resolves when the archiver has told something, or an archive begins.
-    pub fn archive_told(&self) -> Notified {
+    pub fn archive_changed(&self) -> Notified {
         self.0.archived.changed.wait()
     }
 

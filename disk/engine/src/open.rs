@@ -163,7 +163,7 @@ async fn begin_epoch(
     superblock.state = StoreState::Open;
     let flush = options.write_cache == WriteCache::Volatile;
     if flush {
-        superblocks::settle(devices).await?;
+        superblocks::make_durable(devices).await?;
     }
     superblocks::store(pool, devices, superblock, flush).await
 }
@@ -177,7 +177,7 @@ fn start_trail(
 ) -> Trail {
     let trail_options = TrailOptions {
         write_cache: options.write_cache,
-        linger: options.linger,
+        commit_delay: options.commit_delay,
         delay_max: options.max_delay,
         threshold_percent: options.track_threshold_percent,
         ..TrailOptions::default()

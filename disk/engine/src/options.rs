@@ -44,7 +44,7 @@ pub struct OpenOptions {
     pub checkpoint_every: Option<Nanos>,
     /// How long commits that no caller waits for may stay in memory, so that the log takes many at once. If the program
     /// is killed, the commits that are still in its memory are lost, as by a power cut.
-    pub linger: Nanos,
+    pub commit_delay: Nanos,
     /// Every commit is durable this long after it was made, without a flush of its caller (Durable WAL 5.7). `None` sets no
     /// bound. A device that takes longer than half of it to make a write durable may miss the bound, which is counted.
     pub max_delay: Option<Nanos>,
@@ -85,7 +85,7 @@ impl Default for OpenOptions {
             write_back_on_recovery: false,
             write_back_after: Nanos::from_secs(5),
             checkpoint_every: None,
-            linger: Nanos(0),
+            commit_delay: Nanos(0),
             max_delay: None,
             grow_blocks: 0,
             placement: None,

@@ -136,7 +136,7 @@ impl Recovery<'_> {
         report.discarded_records = tail.stats.discarded;
         report.end = describe(tail.case).to_string();
         report.given_up = tail.given_up;
-        if !matches!(tail.case, Case::End | Case::RaggedTail) {
+        if !matches!(tail.case, Case::End | Case::TornTail) {
             self.footprint.borrow_mut().lose();
         }
         let (mut state, mut live) = (tail.state, tail.records);
@@ -348,7 +348,7 @@ pub(crate) fn describe(case: Case) -> &'static str {
     match case {
         Case::Replay | Case::AbandonedCommit => "under way",
         Case::End => "end of the log",
-        Case::RaggedTail => "ragged tail: records behind a hole were never durable and are dropped",
+        Case::TornTail => "torn tail: records after a hole were never durable and are dropped",
         Case::DamagedBeforeTail | Case::DamagedProven => {
             "damage: durable records behind it were given up"
         }

@@ -111,7 +111,7 @@ impl Shared {
             });
         }
         self.trail.give_up(&reason);
-        self.memory.lift();
+        self.memory.close();
         self.work.notify();
         self.access.changed.notify();
         self.refusals.notify();
@@ -128,7 +128,7 @@ impl Shared {
     /// Marks the store as closed.
     pub fn shut(&self) {
         self.life.borrow_mut().closed = true;
-        self.memory.lift();
+        self.memory.close();
         self.work.notify();
         self.access.changed.notify();
     }

@@ -141,7 +141,7 @@ fn rank(error: &FormatError) -> u32 {
 ///
 /// # Errors
 /// When a member cannot be flushed.
-pub async fn settle(members: &[Rc<dyn Device>]) -> Result<(), EngineError> {
+pub async fn make_durable(members: &[Rc<dyn Device>]) -> Result<(), EngineError> {
     for device in members {
         let flushed = device.flush().await;
         flushed.map_err(|error| EngineError::Superblock {

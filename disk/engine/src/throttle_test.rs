@@ -4,7 +4,7 @@ use tonearm_base::Nanos;
 const BLOCK: u64 = 4096;
 
 /// A throttle that has seen each block take a millisecond to go home, and whose average pressure has settled at `of`.
-fn settled(of: u64) -> Throttle {
+fn in_steady_state(of: u64) -> Throttle {
     let throttle = Throttle::default();
     for _ in 0..500 {
         throttle.drained(Nanos::from_millis(128), 128 * BLOCK);
@@ -18,7 +18,7 @@ fn settled(of: u64) -> Throttle {
 
 /// Milliseconds between writes of writers that are always waiting, once the average has settled.
 fn spacing_ms(of: u64) -> f64 {
-    let throttle = settled(of);
+    let throttle = in_steady_state(of);
     let start = Nanos::from_secs(1000);
     let mut now = start;
     for _ in 0..1000 {
@@ -33,7 +33,7 @@ fn no_write_is_delayed_before_pressure_or_write_back() {
     for _ in 0..1000 {
         assert_eq!(throttle.wait(Nanos(5), BLOCK, PRESSURE_MAX), Nanos(0));
     }
-    let throttle = settled(0);
+    let throttle = in_steady_state(0);
     for _ in 0..1000 {
         assert_eq!(throttle.wait(Nanos(5), BLOCK, 0), Nanos(0));
     }
@@ -56,7 +56,7 @@ fn turns_come_at_the_pace_of_the_write_back() {
 
 #[test]
 fn reset_throttle_forgets_old_pressure() {
-    let throttle = settled(PRESSURE_MAX);
+    let throttle = in_steady_state(PRESSURE_MAX);
     throttle.reset();
     let now = Nanos::from_secs(1000);
     for _ in 0..1000 {
@@ -66,7 +66,7 @@ fn reset_throttle_forgets_old_pressure() {
 
 #[test]
 fn no_wait_is_longer_than_a_second() {
-    let throttle = settled(PRESSURE_MAX);
+    let throttle = in_steady_state(PRESSURE_MAX);
     let now = Nanos::from_secs(1000);
     let waits: Vec<u64> = (0..5000)
         .map(|_| throttle.wait(now, BLOCK, PRESSURE_MAX).0)

@@ -558,14 +558,14 @@ pub struct ArchiveOpening {
     /// Blocks of the store, those of the system included.
     pub size_blocks: u64,
     /// The machine and process, for people.
-    pub who: String,
+    pub creator: String,
 }
 
 impl ArchiveOpening {
     /// The payload.
     pub fn encode(&self) -> Vec<u8> {
         let mut bytes = encode_shape(self.block_size, self.size_blocks);
-        bytes.extend(self.who.as_bytes());
+        bytes.extend(self.creator.as_bytes());
         bytes
     }
 
@@ -577,11 +577,11 @@ impl ArchiveOpening {
         let mut reader = ArchiveReader::new(payload, 0);
         let (block_size, size_blocks) = decode_shape(&mut reader)?;
         let wrong = |why| FormatError::Inconsistent { what: WHAT, why };
-        let who = std::str::from_utf8(reader.rest).map_err(|_| wrong("its text is no text"))?;
+        let creator = std::str::from_utf8(reader.rest).map_err(|_| wrong("its text is no text"))?;
         Ok(Self {
             block_size,
             size_blocks,
-            who: who.to_string(),
+            creator: creator.to_string(),
         })
     }
 }

@@ -162,7 +162,7 @@ fn openings_and_bases_come_back() {
     let opening = ArchiveOpening {
         block_size: 4096,
         size_blocks: 1000,
-        who: "host".into(),
+        creator: "host".into(),
     };
     assert_eq!(ArchiveOpening::decode(&opening.encode()), Ok(opening));
     let base = ArchiveBase {

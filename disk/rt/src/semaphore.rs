@@ -70,7 +70,7 @@ impl Semaphore {
     }
 
     /// Grants every demand from now on, so that waiting tasks notice a failure.
-    pub fn lift(&self) {
+    pub fn close(&self) {
         self.0.limit.set(u64::MAX / 2);
         self.0.wake_first();
     }

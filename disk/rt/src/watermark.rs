@@ -60,7 +60,7 @@ impl Watermark {
     }
 
     /// Ends every wait, now and later, so that waiting tasks notice a failure.
-    pub fn lift(&self) {
+    pub fn close(&self) {
         self.0.lifted.set(true);
         self.raise(0);
     }

@@ -32,7 +32,7 @@ fn only_tasks_whose_target_is_reached_wake_in_order() {
         mark.raise(3);
         own.yield_now().await;
         assert_eq!(ended.borrow().len(), 4);
-        mark.lift();
+        mark.close();
         own.yield_now().await;
         assert_eq!((ended.borrow().len(), mark.lowest()), (5, None));
         mark.wait(u64::MAX).await;

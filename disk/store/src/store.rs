@@ -32,15 +32,15 @@ pub struct StoreOptions {
     pub server_wait: Duration,
 }
 
-/// How long a commit for which no thread waits may stay in this process; see [`OpenOptions::linger`].
-const LINGER: Nanos = Nanos::from_millis(1);
+/// How long a commit for which no thread waits may stay in this process; see [`OpenOptions::commit_delay`].
+const COMMIT_DELAY: Nanos = Nanos::from_millis(1);
 /// A supervisor starts a server again within seconds.
 const SERVER_WAIT: Duration = Duration::from_secs(10);
 
 impl Default for StoreOptions {
     fn default() -> Self {
         let open = OpenOptions {
-            linger: LINGER,
+            commit_delay: COMMIT_DELAY,
             ..OpenOptions::default()
         };
         Self {

@@ -2,7 +2,7 @@
 //!
 //! Two cases are easy to get wrong:
 //!
-//! - **Torn tail** (`RaggedTail`): with a volatile cache, records younger than the last flush may be there with
+//! - **Torn tail** (`TornTail`): with a volatile cache, records younger than the last flush may be there with
 //!   holes before them. The longest gap-free prefix is kept. No durable record can lie after a hole, because a
 //!   flush covers everything that was written before it.
 //! - **Discarded records** (`AbandonedCommit`, and the epoch rule in `replay`): records that a recovery cuts off stay
@@ -58,7 +58,7 @@ pub enum Case {
     End,
     /// No record, and none of the records after it proves that it was durable: the log ends here, and the records
     /// after it are dead.
-    RaggedTail,
+    TornTail,
     /// No record, but the superblock says that it was durable: refuse.
     DamagedBeforeTail,
     /// No record, but a later one says that it was durable: refuse.
@@ -84,7 +84,7 @@ pub fn decide(finding: &Finding) -> Case {
         (Sight::Unreadable, ..) => Case::Unreadable,
         (Sight::Missing, true, _, _) => Case::DamagedBeforeTail,
         (Sight::Missing, false, true, _) => Case::DamagedProven,
-        (Sight::Missing, false, false, true) => Case::RaggedTail,
+        (Sight::Missing, false, false, true) => Case::TornTail,
         (Sight::Missing, false, false, false) => Case::End,
     }
 }

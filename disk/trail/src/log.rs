@@ -50,7 +50,7 @@ pub struct TrailOptions {
     /// Used share of a track, in percent, from which the next write goes to the next track (Trail 3.1).
     pub threshold_percent: u64,
     /// How long commits for which no caller waits may stay in memory, so that one device write takes many.
-    pub linger: Nanos,
+    pub commit_delay: Nanos,
     /// A commit is durable this long after it was made, also when no caller waits for it. `None` sets no bound.
     pub delay_max: Option<Nanos>,
 }
@@ -62,7 +62,7 @@ impl Default for TrailOptions {
             writes_in_flight_max: 4,
             pipeline_bytes: 256 << 10,
             threshold_percent: 30,
-            linger: Nanos(0),
+            commit_delay: Nanos(0),
             delay_max: None,
         }
     }
@@ -323,7 +323,7 @@ impl Trail {
         lsn
     }
 
-    /// Ends the group-commit delay of the queued commits ([`TrailOptions::linger`]).
+    /// Ends the group-commit delay of the queued commits ([`TrailOptions::commit_delay`]).
     pub fn write_now(&self) {
         self.0.state.borrow_mut().delay.delayed_until = Some(Nanos(0));
         self.0.work.notify();
@@ -549,9 +549,9 @@ impl Trail {
         state.given_up.get_or_insert_with(|| reason.to_string());
         drop(state);
         self.0.ended.notify();
-        self.0.durable.lift();
-        self.0.flushed.lift();
-        self.0.turn.lift();
+        self.0.durable.close();
+        self.0.flushed.close();
+        self.0.turn.close();
         self.0.progress.notify();
     }
 

@@ -373,7 +373,7 @@ impl Replay {
                 self.open = None;
                 self.accept(record, blocks);
             }
-            case @ (Case::End | Case::RaggedTail) => {
+            case @ (Case::End | Case::TornTail) => {
                 if self.last.is_none() && !self.find_last_released().await && !self.lenient {
                     return Err(self.damaged(Case::Unreadable));
                 }

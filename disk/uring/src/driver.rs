@@ -334,7 +334,7 @@ impl UringDriver {
             }
         }
         self.answers = answers;
-        self.reads.settle();
+        self.reads.note_ends();
         while let Some(number) = self.reads.next() {
             self.backlog.push_back(number);
         }

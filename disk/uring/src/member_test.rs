@@ -61,8 +61,8 @@ fn a_new_file_is_sparse_and_opens_again() {
 #[test]
 fn preallocation_fills_the_whole_file_and_reports_progress() {
     let (_dir, path) = place();
-    let mut told = Vec::new();
-    let mut progress = |filled, all| told.push((filled, all));
+    let mut reported = Vec::new();
+    let mut progress = |filled, all| reported.push((filled, all));
     let size_bytes = 3 * MIB + 4096;
     let options = MemberOptions {
         create: Some(Create {
@@ -76,7 +76,7 @@ fn preallocation_fills_the_whole_file_and_reports_progress() {
     let member = open_member(&path, options).unwrap();
     assert_eq!(member.size_bytes, size_bytes);
     assert!(blocks(&path) * 512 >= size_bytes);
-    assert_eq!(told.last(), Some(&(size_bytes, size_bytes)));
+    assert_eq!(reported.last(), Some(&(size_bytes, size_bytes)));
     assert!(fs::read(&path).unwrap().iter().all(|byte| *byte == 0));
 }
 

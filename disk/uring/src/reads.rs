@@ -25,7 +25,7 @@ pub(crate) struct Reads {
     submitted: usize,
     /// Slots of the others, in the order in which they came.
     held: VecDeque<u32>,
-    /// Ended since [`Reads::settle`].
+    /// Ended since [`Reads::note_ends`].
     ended: usize,
     split: Option<Split>,
 }
@@ -56,7 +56,7 @@ impl Reads {
     }
 
     /// All ends that the kernel has reported are noted.
-    pub fn settle(&mut self) {
+    pub fn note_ends(&mut self) {
         let ended = std::mem::take(&mut self.ended);
         let all = self.submitted + self.held.len();
         let together = 4 * ended >= 3 * self.submitted;

@@ -32,7 +32,7 @@ impl Client {
         for _ in self.submitted.drain(..count) {
             self.reads.end();
         }
-        self.reads.settle();
+        self.reads.note_ends();
         let before = self.submitted.len();
         self.submitted
             .extend(std::iter::from_fn(|| self.reads.next()));

@@ -34,7 +34,7 @@ pub(crate) fn operation(request: u32, argument: &[u8], thread: u32) -> Result<Op
         ENLIST => Ok(Operation::Enlist {
             unit: number(argument)?,
         }),
-        COMMIT => Ok(Operation::Commit { is_told: false }),
+        COMMIT => Ok(Operation::Commit { is_notified: false }),
         ABORT => Ok(Operation::Abort),
         _ => Err(Errno::NOTTY),
     }

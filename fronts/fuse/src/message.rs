@@ -182,7 +182,7 @@ pub enum Operation {
     /// Ends the unit of the handle.
     Commit {
         /// The kernel has forgotten what it kept of the unit's files.
-        is_told: bool,
+        is_notified: bool,
     },
     /// Ends it without effect.
     Abort,

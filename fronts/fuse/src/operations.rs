@@ -1,6 +1,6 @@
 //! What each request does to the file system.
 //!
-//! Changes that no program waits for stay in the server's memory for a moment (`OpenOptions::linger`), so that the log takes many
+//! Changes that no program waits for stay in the server's memory for a moment (`OpenOptions::commit_delay`), so that the log takes many
 //! at once. The end of a name goes to the log at once, and all changes before it: programs make their changes valid by a rename
 //! or by the deletion of a journal, and do not always sync the directory.
 

@@ -202,14 +202,14 @@ impl FuseServer {
     /// what `carry_out` gives, or nothing while the kernel is told.
     async fn end_unit(&self, request: Request) -> Option<Option<u64>> {
         let State { units, notices, .. } = &*self.0;
-        let (commits, is_told) = match request.operation {
-            Operation::Commit { is_told } => (true, is_told),
+        let (commits, is_notified) = match request.operation {
+            Operation::Commit { is_notified } => (true, is_notified),
             _ => (false, true),
         };
         let files = units.find(request.handle).map(|unit| unit.changed());
-        if let (Ok(files), false) = (&files, is_told) {
+        if let (Ok(files), false) = (&files, is_notified) {
             let then = Some(Then::Ask(Box::new(Request {
-                operation: Operation::Commit { is_told: true },
+                operation: Operation::Commit { is_notified: true },
                 ..request
             })));
             let (files, names) = (files.clone(), Vec::new());

@@ -50,7 +50,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
             options.memory_bytes = 256 << 10;
         }
         let world_seed = rng.next_u64();
-        options.linger = size.linger(world_seed);
+        options.commit_delay = size.commit_delay(world_seed);
         let fail = |at| Failure::at(seed, generation, at);
         let world = drives::world_of(None, world_seed, image.disks.clone())
             .map_err(|what| fail((0, 0, what)))?;

@@ -118,7 +118,7 @@ pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
     for generation in 0..campaign.size.generations {
         let mut options = options_of(&mut rng, ordered);
         let seed = rng.next_u64();
-        options.linger = campaign.size.linger(seed);
+        options.commit_delay = campaign.size.commit_delay(seed);
         let fail = |at| Failure::at(campaign.seed, generation, at);
         let model = (campaign.heads && rng.next_u32().is_multiple_of(2)).then(|| Model {
             name: ["st41601n", "atlas10k", "sata2tb"][rng.next_u32() as usize % 3].into(),

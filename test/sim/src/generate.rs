@@ -46,7 +46,7 @@ pub struct Size {
     /// Layout of all stores. None: the seed chooses.
     pub layout: Option<Layout>,
     /// Time for which the log delays commits that are not awaited. None: the seed of each generation chooses.
-    pub linger: Option<Nanos>,
+    pub commit_delay: Option<Nanos>,
 }
 
 /// Commit delays that seeds choose from, in milliseconds: none, the delay of an embedded store, and a delay much longer
@@ -74,11 +74,11 @@ impl Size {
     }
 
     /// The commit delay for a generation with `seed`.
-    pub fn linger(&self, seed: u64) -> Nanos {
+    pub fn commit_delay(&self, seed: u64) -> Nanos {
         // This does not use the random sequence either, so that older seeds still make the same runs.
         let choice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 62;
         let chosen = Nanos::from_millis(LINGERS_MS[choice as usize]);
-        self.linger.unwrap_or(chosen)
+        self.commit_delay.unwrap_or(chosen)
     }
 }
 
@@ -177,7 +177,7 @@ impl Generator {
         let seed = self.rng.next_u64();
         Generation {
             seed,
-            linger: size.linger(seed),
+            commit_delay: size.commit_delay(seed),
             memory_bytes: self.pick(&[256 << 10, 1 << 20, 8 << 20]),
             write_back_on_recovery: self.below(3) == 0,
             write_back_after: Nanos::from_millis(self.pick(&[1, 20, 1000])),

@@ -22,7 +22,7 @@ pub struct Opening {
     /// Operations.
     pub operations: u64,
     /// Time for which the log delays commits that are not awaited.
-    pub linger: Nanos,
+    pub commit_delay: Nanos,
     /// The store is closed at the end.
     pub in_order: bool,
 }
@@ -70,7 +70,7 @@ pub fn run<S: Scene>(
             generation,
             seed: world_seed,
             operations: size.operations,
-            linger: size.linger(world_seed),
+            commit_delay: size.commit_delay(world_seed),
             in_order: random.next_u32().is_multiple_of(4),
         };
         let fail = |at| Failure::at(seed, generation, at);

@@ -39,7 +39,7 @@ struct Args {
     layout: Option<Layout>,
     /// Milliseconds for which commits that are not awaited are delayed. By default the seed chooses.
     #[arg(long)]
-    linger_ms: Option<u64>,
+    commit_delay_ms: Option<u64>,
     /// Runs only this script.
     #[arg(long)]
     script: Option<PathBuf>,
@@ -66,7 +66,7 @@ fn main() -> anyhow::Result<()> {
         operations: args.operations,
         generations: args.generations,
         layout: args.layout,
-        linger: args.linger_ms.map(Nanos::from_millis),
+        commit_delay: args.commit_delay_ms.map(Nanos::from_millis),
     };
     loop {
         let done = match (args.seeds, args.points) {
@@ -147,8 +147,8 @@ fn report(args: &Args, kind: Kind, seed: u64, size: Size, failure: Failure) -> a
     if let Some(layout) = args.layout {
         again += &format!(" --layout {layout:?}").to_lowercase();
     }
-    if let Some(linger) = args.linger_ms {
-        again += &format!(" --linger-ms {linger}");
+    if let Some(commit_delay) = args.commit_delay_ms {
+        again += &format!(" --commit-delay-ms {commit_delay}");
     }
     let Some(script) = kind.script(seed, size) else {
         return anyhow!("{failure}\nagain with: {again}");

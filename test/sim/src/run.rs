@@ -119,7 +119,7 @@ async fn live(
         write_cache: cut::cache(ordered),
         write_back_on_recovery: generation.write_back_on_recovery,
         write_back_after: generation.write_back_after,
-        linger: generation.linger,
+        commit_delay: generation.commit_delay,
         ..OpenOptions::default()
     };
     let blame = || Blame::of(&faults.struck(), &image.shape);

@@ -45,8 +45,8 @@ pub struct Generation {
     /// Writes are acknowledged only when they are durable.
     pub ack_write: bool,
     /// Time for which commits that are not awaited are delayed.
-    #[serde(rename = "linger_ns", with = "tonearm_world::nanos")]
-    pub linger: Nanos,
+    #[serde(rename = "commit_delay_ns", with = "tonearm_world::nanos")]
+    pub commit_delay: Nanos,
     /// The faults of the drives.
     #[serde(skip)]
     pub faults: Vec<Fault>,

@@ -1,5 +1,5 @@
 //! Runs that once found a fault, stored in files. `NAME.seed` holds `KIND seed=N operations=N generations=N`, with
-//! `linger_ms=N` where the seed does not choose the commit delay and `layout=NAME` where it is not overwrite.
+//! `commit_delay_ms=N` where the seed does not choose the commit delay and `layout=NAME` where it is not overwrite.
 //! `NAME.script` holds a script. The comments in a file say what the run found.
 
 use crate::campaign::{Failure, Outcome};
@@ -70,20 +70,20 @@ fn seed(text: &str) -> Result<What, String> {
         let value = value.and_then(|value| value.parse::<u64>().ok());
         value.ok_or_else(|| format!("{word:?} is not {key}=NUMBER"))
     };
-    let (mut layout, mut linger) = (Layout::Overwrite, None);
+    let (mut layout, mut commit_delay) = (Layout::Overwrite, None);
     for word in rest {
         match *word {
             word if word.starts_with("layout=") => {
                 layout = clap::ValueEnum::from_str(&word["layout=".len()..], false)?;
             }
-            word => linger = Some(Nanos::from_millis(number(word, "linger_ms")?)),
+            word => commit_delay = Some(Nanos::from_millis(number(word, "commit_delay_ms")?)),
         }
     }
     let size = Size {
         operations: number(operations, "operations")?,
         generations: number(generations, "generations")? as u32,
         layout: Some(layout),
-        linger,
+        commit_delay,
     };
     Ok(What::Seed(kind.parse()?, number(seed, "seed")?, size))
 }

@@ -70,7 +70,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         separation_interval: SEPARATION_INTERVAL,
         write_cache: cache(ordered),
         write_back_after: Nanos::from_millis([1, 20, 1000][rng.next_u32() as usize % 3]),
-        linger: size.linger(seed),
+        commit_delay: size.commit_delay(seed),
         ..OpenOptions::default()
     };
     let setup = Setup::new(&mut rng);

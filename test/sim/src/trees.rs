@@ -216,7 +216,7 @@ async fn live(
 ) -> Result<(), String> {
     let mut random = ChaCha8Rng::seed_from_u64(opening.seed);
     let options = OpenOptions {
-        linger: opening.linger,
+        commit_delay: opening.commit_delay,
         ..open_options()
     };
     let mut own = state.borrow().copy();

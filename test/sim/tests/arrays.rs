@@ -11,7 +11,7 @@ fn met(kind: Kind, layout: Option<Layout>, wanted: &'static [Met], most: u64) ->
         operations: 60,
         generations: 3,
         layout,
-        linger: None,
+        commit_delay: None,
     };
     let mut met = Counts::default();
     for seed in 1..=most {

@@ -10,7 +10,7 @@ fn runs_produce_every_event() {
         operations: 200,
         generations: 2,
         layout: None,
-        linger: None,
+        commit_delay: None,
     };
     let mut met = Counts::default();
     for seed in 0..60 {

@@ -7,7 +7,7 @@ use tonearm_world::FaultKind;
 
 const SIZE: Size = Size {
     layout: None,
-    linger: None,
+    commit_delay: None,
     operations: 60,
     generations: 3,
 };

@@ -49,7 +49,7 @@ fn options(seed: u64, max_delay: Option<Nanos>) -> OpenOptions {
     OpenOptions {
         memory_bytes: 1 << 20,
         write_back_after: Nanos::from_millis([2, 200][seed as usize / 2 % 2]),
-        linger: Nanos::from_millis([0, 1][seed as usize % 2]),
+        commit_delay: Nanos::from_millis([0, 1][seed as usize % 2]),
         max_delay,
         ..OpenOptions::default()
     }

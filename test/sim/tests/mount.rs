@@ -149,7 +149,7 @@ fn survives(name: &str, ack: Ack, last: impl AsyncFnOnce(&Scene) + 'static) {
             let options = OpenOptions {
                 ack,
                 // As on a mount.
-                linger: Nanos::from_millis(1),
+                commit_delay: Nanos::from_millis(1),
                 ..open_options()
             };
             let disk = image.open_disk(&rt, options).await.unwrap();
@@ -352,6 +352,6 @@ fn a_unit_is_durable_when_its_commit_is_answered() {
     }
 }
 
-const COMMIT: Operation = Operation::Commit { is_told: false };
+const COMMIT: Operation = Operation::Commit { is_notified: false };
 
 const BEGIN: Operation = Operation::BeginUnit { processes: None };

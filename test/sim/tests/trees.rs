@@ -43,7 +43,7 @@ fn power_cut_leaves_the_tree_between_two_operations() {
         operations: 60,
         generations: 3,
         layout: None,
-        linger: None,
+        commit_delay: None,
     };
     let mut total = Outcome::default();
     for seed in 1..60 {

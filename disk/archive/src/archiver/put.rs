@@ -278,10 +278,10 @@ impl Archiver<'_> {
 
     /// The error for a writer whose place has been taken by object `name`.
     pub(super) async fn fenced(&mut self, name: &str) -> ArchiveError {
-        let who = self.writer_of(name).await;
+        let creator = self.writer_of(name).await;
         ArchiveError::Fenced {
             url: self.bucket.url(),
-            who: who.unwrap_or("unknown".into()),
+            creator: creator.unwrap_or("unknown".into()),
         }
     }
 
@@ -296,6 +296,6 @@ impl Archiver<'_> {
         let object = self.begin_of(name, bytes).await.ok()??;
         let (header, stored) = object::check(&object).ok()?;
         let payload = object::unpack(&header, stored).ok()?;
-        Some(ArchiveOpening::decode(&payload).ok()?.who)
+        Some(ArchiveOpening::decode(&payload).ok()?.creator)
     }
 }

@@ -105,7 +105,7 @@ impl Archiver<'_> {
         let opening = ArchiveOpening {
             block_size: self.shape.block_size,
             size_blocks: self.shape.size_blocks,
-            who: self.options.who.clone(),
+            creator: self.options.creator.clone(),
         };
         let header = self.header(ArchiveKind::Opening, self.archived.0, self.archived.0);
         match self.put_link(header, Packer::of(&opening.encode())).await {

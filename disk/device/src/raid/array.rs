@@ -238,7 +238,7 @@ impl Raid5 {
     /// # Errors
     /// When the array has failed, a member still refuses the correction, or the state cannot be saved.
     pub async fn close(&self) -> Result<(), RaidError> {
-        self.settle().await;
+        self.correct_left_stripes().await;
         let torn: Vec<Range<u64>> = self.health.borrow().torn.runs().collect();
         let repaired = self.repair_rows(torn.into_iter().flatten()).await;
         let done = repaired.and(self.flush().await);
@@ -574,12 +574,12 @@ impl Array {
                 (health.version, state)
             };
             let saving = self.sink.save(state, &present);
-            let untold = saving.await?;
-            if untold.is_empty() {
+            let unsaved = saving.await?;
+            if unsaved.is_empty() {
                 let mut health = self.health.borrow_mut();
                 (health.published, health.saved) = (version, state);
             }
-            for (member, error) in untold {
+            for (member, error) in unsaved {
                 self.mark_failed(member, error);
             }
         }

@@ -17,14 +17,14 @@ use tonearm_rt::{Data, IoError, Semaphore};
 /// Steps of a recovery at the same time. Each takes up to [`JOINED_BYTES_MAX`] bytes, or a stripe unit, of every member.
 const REPAIRS_MAX: u64 = 4;
 
-/// Most bytes of a member that an orderly end reads for [`Raid5::settle`].
+/// Most bytes of a member that an orderly end reads for [`Raid5::correct_left_stripes`].
 const SETTLED_BYTES_MAX: u64 = 1 << 30;
 
 impl Raid5 {
     /// Corrects the parity of the stripes that recovery has left to its caller, and that the caller has not zeroed as a
     /// whole. Otherwise an array that is closed in order would still need all members at its next opening. Stripes that
     /// cannot be read stay suspect, and so do those beyond a bound, so that the end does not take hours.
-    pub(super) async fn settle(&self) {
+    pub(super) async fn correct_left_stripes(&self) {
         // Without a member nothing can be compared, and without recovery any stripe may be wrong.
         if self.is_suspect() || self.state().missing.is_some() {
             return;

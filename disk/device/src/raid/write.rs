@@ -198,7 +198,7 @@ impl Raid5 {
             _ => None,
         };
         band.xor_into(&mut parity);
-        let settles = durable && band.is_of_bytes();
+        let makes_durable = durable && band.is_of_bytes();
         let of_parity = Transfer::new(
             self.stripes.parity_member(row),
             row * self.stripes.unit + band.range.start,
@@ -212,7 +212,7 @@ impl Raid5 {
         let result = self.end_writes(row, under_way, unguarded, can_repair).await;
         if let (Some(index), Some(records)) = (record, &self.records) {
             let torn = self.health.borrow().torn.contains(row);
-            records.ended(index, settles && result.is_ok(), torn);
+            records.ended(index, makes_durable && result.is_ok(), torn);
         }
         result?;
         let is_missing = match missing {

@@ -7,7 +7,7 @@ use crate::lists::area::Lists;
 use crate::lists::replay::Replay;
 use crate::map;
 use crate::pages::Edits;
-use crate::partial::{Parts, settle};
+use crate::partial::{Parts, reread_changed};
 use crate::shadow::{Key, Version};
 use crate::spill::Spilled;
 use crate::state::Life;
@@ -92,7 +92,7 @@ impl Aru {
         let lsn = engine.commit(admission, plan.changes)?;
         // The engine has charged each buffer.
         drop(memory);
-        self.tell_watches();
+        self.invalidate_watches();
         self.shadow.committed(&self.core.shadows, lsn);
         self.apply(plan.outcomes, plan.names);
         if let Some(replayed) = replayed {
@@ -136,11 +136,11 @@ impl Aru {
     /// `Conflict` when others have deleted or shrunk the volume, or the store fails.
     async fn refresh(&mut self, spilled: bool) -> Result<(), DiskError> {
         let unit = self;
-        settle(&mut UnitParts { unit, spilled }).await
+        reread_changed(&mut UnitParts { unit, spilled }).await
     }
 
     /// Notes the commit's changes in the watches of the volumes: writers of parts of these blocks read the rest again.
-    fn tell_watches(&self) {
+    fn invalidate_watches(&self) {
         for volume in &self.volumes {
             let watched = volume.shared.borrow().watched.clone();
             if !watched.is_empty() {

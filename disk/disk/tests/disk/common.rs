@@ -188,13 +188,13 @@ pub fn cuts(
         let pool = BufPool::new(1 << 20);
         let options = OpenOptions::default();
         let disk = open(&own, &pool, size, options).await.unwrap();
-        let told = Rc::new(Cell::new(0));
-        let now = told.clone();
+        let acknowledged = Rc::new(Cell::new(0));
+        let now = acknowledged.clone();
         world.on_io(move |number, crash| {
             let image = crash.images(seed << 32 | number).remove(0);
             found.borrow_mut().push((image, now.get()));
         });
-        work(disk, told).await;
+        work(disk, acknowledged).await;
         world.clear_hook();
     });
     rt.shut_down();

@@ -166,7 +166,7 @@ fn kernel_client_change_survives_process_exit() {
             for range in RANGES {
                 let options = OpenOptions {
                     // A commit that no caller waits for would stay in memory.
-                    linger: tonearm_base::Nanos::from_secs(60),
+                    commit_delay: tonearm_base::Nanos::from_secs(60),
                     ..OpenOptions::default()
                 };
                 let (left, _) = in_world(&image, options, async move |open: Open| {

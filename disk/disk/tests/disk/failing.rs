@@ -108,9 +108,12 @@ fn log_failure_reaches_waiters_and_fails_the_store() {
             });
             rt.sleep(Nanos::from_millis(100)).await;
             world.clear_fault();
-            let told = flushing.take().expect("it does not wait for ever");
+            let acknowledged = flushing.take().expect("it does not wait for ever");
             let failure = disk.stats().failure.expect("the store has failed");
-            assert!(told.is_err() && failure.contains("member"), "{failure}");
+            assert!(
+                acknowledged.is_err() && failure.contains("member"),
+                "{failure}"
+            );
             assert!(disk.flush().await.is_err());
             assert!(main.write(0, block(3), false).await.is_err());
             // Reads go on.

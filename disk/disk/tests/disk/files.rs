@@ -205,27 +205,27 @@ fn trim_keeps_neighbouring_bytes_of_partial_blocks() {
 #[test]
 fn volume_changes_persist_once_acknowledged() {
     let image = on_disk(async |_| {});
-    let cuts = cuts(&image, 5, async |disk, told| {
+    let cuts = cuts(&image, 5, async |disk, acknowledged| {
         disk.create_volume("v", B, [3; 16], 1).await.unwrap();
-        told.set(1);
+        acknowledged.set(1);
         disk.resize_volume("v", 3 * B).await.unwrap();
-        told.set(2);
+        acknowledged.set(2);
         disk.delete_volume("v").await.unwrap();
-        told.set(3);
+        acknowledged.set(3);
         disk.flush().await.unwrap();
         disk.close().await.unwrap();
     });
-    assert!((0..=3).all(|step| cuts.iter().any(|(_, told)| *told == step)));
-    for (image, told) in cuts {
+    assert!((0..=3).all(|step| cuts.iter().any(|(_, acknowledged)| *acknowledged == step)));
+    for (image, acknowledged) in cuts {
         with(&image, OpenOptions::default(), async move |disk| {
             let size = disk.volume("v").map(|volume| volume.size_bytes() / B).ok();
             let is_possible = match size {
-                None => told == 0 || told >= 2,
-                Some(1) => told <= 1,
-                Some(3) => told == 1 || told == 2,
+                None => acknowledged == 0 || acknowledged >= 2,
+                Some(1) => acknowledged <= 1,
+                Some(3) => acknowledged == 1 || acknowledged == 2,
                 _ => false,
             };
-            assert!(is_possible, "{size:?} blocks after step {told}");
+            assert!(is_possible, "{size:?} blocks after step {acknowledged}");
         });
     }
 }

@@ -282,10 +282,10 @@ fn after_a_cut_at_any_step_lists_are_whole() {
     let image = store(4 << 20);
     let mut kinds = std::collections::BTreeSet::new();
     for seed in 0..4 {
-        let left = cuts(&image, seed, async |disk, told| {
+        let left = cuts(&image, seed, async |disk, acknowledged| {
             let (list, mut blocks) = make(&disk, 20).await;
             disk.flush().await.unwrap();
-            told.set(1);
+            acknowledged.set(1);
             for round in 0..6u8 {
                 let mut aru = disk.begin();
                 for at in [3, 9, 15] {
@@ -299,14 +299,14 @@ fn after_a_cut_at_any_step_lists_are_whole() {
                 aru.end().await.unwrap();
                 if round % 2 == 1 {
                     disk.flush().await.unwrap();
-                    told.set(u64::from(round) + 2);
+                    acknowledged.set(u64::from(round) + 2);
                 }
                 if round == 3 {
                     disk.engine().drain().await.unwrap();
                 }
             }
         });
-        for (left, told) in left {
+        for (left, acknowledged) in left {
             let found = with(&left, OpenOptions::default(), async |disk| {
                 let (lists, blocks) = sound(&disk).await;
                 if lists == 0 {
@@ -326,8 +326,8 @@ fn after_a_cut_at_any_step_lists_are_whole() {
             })
             .0;
             match found {
-                None => assert_eq!(told, 0),
-                Some(round) => assert!(round + 1 >= told, "{round} {told}"),
+                None => assert_eq!(acknowledged, 0),
+                Some(round) => assert!(round + 1 >= acknowledged, "{round} {acknowledged}"),
             }
             kinds.insert(found);
         }

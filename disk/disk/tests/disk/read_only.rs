@@ -117,17 +117,17 @@ fn set_read_only_is_atomic_and_durable_once_acknowledged() {
         let main = disk.volume("main").unwrap();
         main.write(0, block(1), true).await.unwrap();
     });
-    let cuts = cuts(&image, 77, async |disk, told| {
+    let cuts = cuts(&image, 77, async |disk, acknowledged| {
         disk.set_read_only("main", true).await.unwrap();
-        told.set(1);
+        acknowledged.set(1);
         disk.flush().await.unwrap();
         disk.close().await.unwrap();
     });
-    assert!(cuts.iter().any(|(_, told)| *told == 1));
-    for (image, told) in cuts {
+    assert!(cuts.iter().any(|(_, acknowledged)| *acknowledged == 1));
+    for (image, acknowledged) in cuts {
         with(&image, OpenOptions::default(), async move |disk| {
             let main = disk.volume("main").unwrap();
-            assert!(main.read_only() || told == 0);
+            assert!(main.read_only() || acknowledged == 0);
             assert_eq!(content(&main).await, [1; BLOCK]);
         });
     }

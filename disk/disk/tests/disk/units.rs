@@ -154,9 +154,9 @@ fn unit_is_atomic_across_a_power_cut() {
     let image = store(8 << 20);
     let mut seen = [0; 3];
     for seed in 0..6 {
-        let left = cuts(&image, seed, async |disk, told| {
+        let left = cuts(&image, seed, async |disk, acknowledged| {
             let v = volume(&disk).await;
-            told.set(1);
+            acknowledged.set(1);
             let mut aru = disk.begin();
             aru.write(&v, 0, &[1; BLOCK]).await.unwrap();
             aru.write(&v, 5 * B, &[1; BLOCK]).await.unwrap();
@@ -167,17 +167,17 @@ fn unit_is_atomic_across_a_power_cut() {
             never.create_volume("never", B, [1; 16], 1).await.unwrap();
             let lsn = aru.end().await.unwrap();
             disk.wait_durable(lsn).await.unwrap();
-            told.set(2);
+            acknowledged.set(2);
             disk.engine().drain().await.unwrap();
         });
-        for (left, told) in left {
+        for (left, acknowledged) in left {
             let found = with(&left, OpenOptions::default(), async |disk| {
                 found(&disk).await
             })
             .0;
-            match (told, found) {
+            match (acknowledged, found) {
                 (0, _) | (1, Some(_)) | (2, Some(1)) => {}
-                _ => panic!("after step {told} there is {found:?}"),
+                _ => panic!("after step {acknowledged} there is {found:?}"),
             }
             seen[found.map_or(0, |one| 1 + usize::from(one))] += 1;
         }

@@ -199,16 +199,16 @@ impl Keeper {
         if next.check().is_err() {
             return Err(of_primary(IoError::EINVAL));
         }
-        let untold = self.tell(&next, present).await;
-        if let Some((index, error)) = refusal(&next, &untold, on_all) {
+        let unsaved = self.save_on_members(&next, present).await;
+        if let Some((index, error)) = refusal(&next, &unsaved, on_all) {
             return Err(Unsaved {
                 member: Some(index),
                 device: self.name(index),
                 error,
             });
         }
-        if !untold.is_empty() {
-            return Ok(untold);
+        if !unsaved.is_empty() {
+            return Ok(unsaved);
         }
         for pair in pairs(self.newest.primary) {
             for write in self.write_pair(&self.primary.device, &next, pair) {
@@ -219,11 +219,15 @@ impl Keeper {
             }
         }
         *self.descriptor.borrow_mut() = next;
-        Ok(untold)
+        Ok(unsaved)
     }
 
     /// Writes `next` to the members that are `present`. Returns those that could not be told.
-    async fn tell(&self, next: &ArrayDescriptor, present: &[bool]) -> Vec<(usize, IoError)> {
+    async fn save_on_members(
+        &self,
+        next: &ArrayDescriptor,
+        present: &[bool],
+    ) -> Vec<(usize, IoError)> {
         let in_use: Vec<(usize, Rc<dyn Device>)> = {
             let members = self.members.borrow();
             let members = members.iter().zip(present).enumerate();
@@ -233,11 +237,11 @@ impl Keeper {
                 .map(|(index, member, _)| (index, member.device.clone()))
                 .collect()
         };
-        let mut untold: Vec<(usize, IoError)> = Vec::new();
+        let mut unsaved: Vec<(usize, IoError)> = Vec::new();
         for step in 0..2 {
             let mut under_way = Vec::new();
             // The second pair of a member that has failed the first is its only whole copy.
-            let is_good = |index: usize| untold.iter().all(|(other, _)| *other != index);
+            let is_good = |index: usize| unsaved.iter().all(|(other, _)| *other != index);
             for (index, device) in in_use.iter().filter(|(index, _)| is_good(*index)) {
                 let own = ArrayDescriptor {
                     own_index: Some(*index as u16),
@@ -249,13 +253,13 @@ impl Keeper {
             }
             for (index, write) in under_way {
                 if let (Err(error), _) = write.await
-                    && untold.iter().all(|(other, _)| *other != index)
+                    && unsaved.iter().all(|(other, _)| *other != index)
                 {
-                    untold.push((index, error));
+                    unsaved.push((index, error));
                 }
             }
         }
-        untold
+        unsaved
     }
 
     /// Saves that an array without redundancy was closed in order.
@@ -286,17 +290,17 @@ impl Keeper {
     }
 }
 
-/// The member for which a save of `next` fails, if those that are `untold` are too many.
+/// The member for which a save of `next` fails, if those that are `unsaved` are too many.
 fn refusal(
     next: &ArrayDescriptor,
-    untold: &[(usize, IoError)],
+    unsaved: &[(usize, IoError)],
     on_all: bool,
 ) -> Option<(usize, IoError)> {
     if on_all {
-        return untold.first().copied();
+        return unsaved.first().copied();
     }
     let missing = next.missing.map(|missing| usize::from(missing.member));
-    let others = untold.iter().filter(|(index, _)| Some(*index) != missing);
+    let others = unsaved.iter().filter(|(index, _)| Some(*index) != missing);
     let lacking = others.clone().count() + usize::from(missing.is_some());
     let first = others.copied().next();
     first.filter(|_| lacking > next.level.spare_members())
@@ -329,9 +333,9 @@ impl StateSink for Sink {
         };
         Box::pin(async move {
             let saved = keeper.save(changed, &present).await;
-            let untold = saved.map_err(|unsaved| unsaved.error)?;
+            let unsaved = saved.map_err(|unsaved| unsaved.error)?;
             keeper.release_all_but(&present);
-            Ok(untold)
+            Ok(unsaved)
         })
     }
 

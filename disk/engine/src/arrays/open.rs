@@ -392,11 +392,11 @@ impl Found {
                 self.note_missing();
                 let present: Vec<bool> = self.members.iter().map(Option::is_some).collect();
                 let saved = keeper.save(self.descriptor.clone(), &present).await;
-                let untold = saved?;
-                if untold.is_empty() {
+                let unsaved = saved?;
+                if unsaved.is_empty() {
                     break;
                 }
-                for (index, error) in untold {
+                for (index, error) in unsaved {
                     let why = unwritable(error);
                     keeper.drop_member(index, why.clone());
                     (self.members[index], self.troubles[index]) = (None, Some(why));

@@ -12,13 +12,13 @@ const BLOCKS: u64 = 12;
 
 /// A change that the write-back brings home beside the read: what is committed, and the blocks that change.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Beside {
+enum During {
     Write,
     Trim,
     Zero,
 }
 
-impl Beside {
+impl During {
     fn of(self, block: u64) -> CommitChange {
         match self {
             Self::Write => writes(block, 1, 3),
@@ -65,7 +65,7 @@ fn slow_read_of_the_data_area_sees_no_write_back() {
                 Reader::Scrub(_) => (10, &[4]),
                 _ => (1, &[0, 4, 6, BLOCKS - 1]),
             };
-            for beside in [Beside::Write, Beside::Trim, Beside::Zero] {
+            for beside in [During::Write, During::Trim, During::Zero] {
                 for (moment, block) in
                     (0..moments).flat_map(|at| blocks.iter().map(move |b| (at, *b)))
                 {
@@ -75,7 +75,7 @@ fn slow_read_of_the_data_area_sees_no_write_back() {
                             format!("{reader:?}, {beside:?} of {block}, {other:?}, {after:?}");
                         run(&filled, OpenOptions::default(), async move |open: Open| {
                             let changed = (other, block);
-                            read_beside(open, reader, after, beside, changed, &case).await;
+                            read_during(open, reader, after, beside, changed, &case).await;
                         });
                     }
                 }
@@ -84,11 +84,11 @@ fn slow_read_of_the_data_area_sees_no_write_back() {
     }
 }
 
-async fn read_beside(
+async fn read_during(
     open: Open,
     reader: Reader,
     after: Nanos,
-    beside: Beside,
+    beside: During,
     (other, block): (Option<u64>, u64),
     case: &str,
 ) {
@@ -124,7 +124,7 @@ async fn read_beside(
     if reader == Reader::Parts {
         now[5] = 2;
     }
-    now[block as usize] = if beside == Beside::Write { 3 } else { 0 };
+    now[block as usize] = if beside == During::Write { 3 } else { 0 };
     assert_eq!(bytes(&engine, 0, BLOCKS).await.unwrap(), now, "{case}");
     let report = engine.scrub(Scrub::Look, |_, _| true).await.unwrap();
     assert!(report.is_sound(), "{case}: {report:?}");

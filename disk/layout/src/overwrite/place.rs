@@ -22,7 +22,7 @@ pub(crate) struct Member {
     pub first_group: u64,
     /// True when everything that reads of its tables return is durable. Then the other slot of a table that was read
     /// may be written.
-    pub settled: Cell<bool>,
+    pub is_durable: Cell<bool>,
 }
 
 /// All data members, concatenated.
@@ -50,7 +50,7 @@ impl Places {
                     device,
                     geometry,
                     first_group,
-                    settled: Cell::new(false),
+                    is_durable: Cell::new(false),
                 }
             })
             .collect();

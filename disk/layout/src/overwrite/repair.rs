@@ -121,7 +121,7 @@ impl Overwrite {
             self.forget_tables(group..group + 1);
             written?;
             table.pending.set(false);
-            self.settle(&members).await?;
+            self.finish_batch(&members).await?;
         }
         Ok(())
     }

@@ -111,7 +111,7 @@ impl TableCache {
     }
 
     /// Notes that everything written in this batch is durable.
-    pub fn settle_batch(&mut self) {
+    pub fn commit_batch(&mut self) {
         for group in std::mem::take(&mut self.batch) {
             if let Some(cached) = self.tables.get(&group) {
                 cached.table.pending.set(false);

@@ -41,7 +41,7 @@ fn undurable_table_is_rewritten_with_its_generation() {
     cache.insert(5, table.clone());
     assert_eq!(cache.begin_write(5, &table), 1);
     assert_eq!(cache.begin_write(5, &table), 1);
-    cache.settle_batch();
+    cache.commit_batch();
     assert_eq!(cache.begin_write(5, &table), 2);
 }
 
@@ -54,7 +54,7 @@ fn later_batch_keeps_tables_of_a_failed_one_undurable() {
     assert_eq!(cache.begin_write(5, &failed), 1);
     cache.begin_batch();
     assert_eq!(cache.begin_write(6, &other), 1);
-    cache.settle_batch();
+    cache.commit_batch();
     assert_eq!(cache.begin_write(5, &failed), 1);
     assert_eq!(cache.begin_write(6, &other), 2);
 }

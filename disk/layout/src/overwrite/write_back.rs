@@ -63,27 +63,27 @@ impl Overwrite {
         self.begin(&members).await?;
         self.zero_whole_groups(&plan).await?;
         self.write_groups(plan, blocks).await?;
-        self.settle(&members).await
+        self.finish_batch(&members).await
     }
 
     /// Makes durable what reads return, so that new tables can be based on it.
     pub(crate) async fn begin(&self, members: &[usize]) -> Result<(), HomeError> {
-        let unsettled = |index: &usize| !self.places.members[*index].settled.get();
-        self.flush(members.iter().copied().filter(unsettled))
+        let not_durable = |index: &usize| !self.places.members[*index].is_durable.get();
+        self.flush(members.iter().copied().filter(not_durable))
             .await?;
         self.cache.borrow_mut().begin_batch();
         for index in members {
-            self.places.members[*index].settled.set(false);
+            self.places.members[*index].is_durable.set(false);
         }
         Ok(())
     }
 
     /// Ends what [`Overwrite::begin`] began.
-    pub(crate) async fn settle(&self, members: &[usize]) -> Result<(), HomeError> {
+    pub(crate) async fn finish_batch(&self, members: &[usize]) -> Result<(), HomeError> {
         self.flush(members.iter().copied()).await?;
-        self.cache.borrow_mut().settle_batch();
+        self.cache.borrow_mut().commit_batch();
         for index in members {
-            self.places.members[*index].settled.set(true);
+            self.places.members[*index].is_durable.set(true);
         }
         Ok(())
     }

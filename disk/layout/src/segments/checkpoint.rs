@@ -94,7 +94,7 @@ impl Segments {
     }
 
     /// Makes all writes durable. Segments that have become empty are free then, unless recovery needs them.
-    pub(crate) async fn settle(&self) -> Result<(), HomeError> {
+    pub(crate) async fn commit_checkpoint(&self) -> Result<(), HomeError> {
         self.media.flush().await?;
         self.free_emptied();
         Ok(())

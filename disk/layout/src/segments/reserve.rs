@@ -184,7 +184,7 @@ impl Segments {
             )
         };
         if reusable {
-            self.settle().await?;
+            self.commit_checkpoint().await?;
             return Ok(true);
         }
         // A checkpoint that frees as many segments as it writes is cheaper than cleaning.

@@ -104,7 +104,7 @@ impl Segments {
                 return Ok(false);
             }
         }
-        self.settle().await?;
+        self.commit_checkpoint().await?;
         Ok(true)
     }
 
@@ -142,7 +142,7 @@ impl Segments {
         self.enter(&kinds, &placed).await?;
         self.media
             .count(|stats| stats.segments.written_blocks += written);
-        self.media.times.borrow_mut().came_home(appended);
+        self.media.times.borrow_mut().written_back(appended);
         if !has_space {
             self.checkpoint().await?;
             return Ok(true);

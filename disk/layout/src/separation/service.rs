@@ -54,7 +54,7 @@ struct Sum {
 #[derive(Clone, Copy, Default, Debug)]
 struct Appended {
     /// Pages that came home.
-    came_home: u64,
+    written_back: u64,
     /// All pages that were appended, those that the cleaner copied included.
     pages: u64,
     /// Pages that the cleaner read.
@@ -72,7 +72,7 @@ pub struct ServiceTimes {
     /// Since the last flush.
     unflushed: [Sum; 5],
     /// Pages that came home since then and were appended.
-    came_home: u64,
+    written_back: u64,
     /// Of this interval.
     sums: [Sum; 3],
     appended: Appended,
@@ -91,7 +91,7 @@ impl ServiceTimes {
             unflushed: Default::default(),
             sums: Default::default(),
             page_nanos: Default::default(),
-            came_home: 0,
+            written_back: 0,
             appended: Appended::default(),
             appended_nanos: None,
         }
@@ -111,11 +111,11 @@ impl ServiceTimes {
     pub fn flushed(&mut self, began: Nanos, ended: Nanos) {
         let nanos = self.since_last(began, ended);
         let written = std::mem::take(&mut self.unflushed);
-        let came_home = std::mem::take(&mut self.came_home);
+        let written_back = std::mem::take(&mut self.written_back);
         let [few, many, append, sweep, clean] = written;
         if few.pages + many.pages + sweep.pages == 0 {
             let sum = &mut self.appended;
-            sum.came_home += came_home;
+            sum.written_back += written_back;
             sum.pages += append.pages;
             sum.cleaned += clean.pages;
             sum.nanos += append.nanos + clean.nanos + nanos;
@@ -135,8 +135,8 @@ impl ServiceTimes {
     }
 
     /// Notes that `pages` pages came home, which were appended.
-    pub fn came_home(&mut self, pages: u64) {
-        self.came_home += pages;
+    pub fn written_back(&mut self, pages: u64) {
+        self.written_back += pages;
     }
 
     fn since_last(&mut self, began: Nanos, ended: Nanos) -> f64 {
@@ -151,8 +151,8 @@ impl ServiceTimes {
         let sums = std::mem::take(&mut self.sums);
         let appended = std::mem::take(&mut self.appended);
         let keeps_pace = appended.cleaned as f64 >= CLEANED_MIN * appended.pages as f64;
-        self.appended_nanos = (appended.came_home >= APPENDED_MIN && keeps_pace)
-            .then(|| appended.nanos / appended.came_home as f64);
+        self.appended_nanos = (appended.written_back >= APPENDED_MIN && keeps_pace)
+            .then(|| appended.nanos / appended.written_back as f64);
         for kind in [Kind::Few, Kind::Many, Kind::Append] {
             let sum = &sums[kind as usize];
             if Self::suffices(kind, sum) {

@@ -184,7 +184,7 @@ fn appending_costs_what_the_cleaner_needs_for_it() {
         drive.serves(Kind::Clean, cleaned, 6);
         drive.serves(Kind::Append, 100, 1);
         drive.serves(Kind::Append, 100, 1);
-        drive.times.came_home(100);
+        drive.times.written_back(100);
         drive.flushes(2);
     };
     for (cleaned, expected) in [(200, Some(5.0)), (150, None)] {

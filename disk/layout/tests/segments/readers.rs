@@ -14,7 +14,7 @@ const LEAF: u64 = 254;
 const BLOCK: u64 = 300;
 
 /// Stores with two leaves of the block map and a page above, in new processes, which have no page in memory. Of those blocks
-/// the store has `blocks`. Each has a number of microseconds for [`read_beside`].
+/// the store has `blocks`. Each has a number of microseconds for [`read_during`].
 fn stores(blocks: impl Iterator<Item = u64>) -> impl Iterator<Item = (u64, Store)> {
     let mut made = Store::new(Shape::small(2 * LEAF));
     let blocks: Vec<u64> = blocks.collect();
@@ -33,7 +33,7 @@ fn stores(blocks: impl Iterator<Item = u64>) -> impl Iterator<Item = (u64, Store
 }
 
 /// Some clients read [`BLOCK`] at once, `after` microseconds behind the writer's begin. Each needs the pages that the writer needs.
-fn read_beside(store: &Store, after: u64, zeroes: Vec<ZeroRange>, blocks: Vec<HomeBlock>) {
+fn read_during(store: &Store, after: u64, zeroes: Vec<ZeroRange>, blocks: Vec<HomeBlock>) {
     let (rt, home) = (store.rt.clone(), store.home.clone());
     store.rt.block_on(async move {
         let readers: Vec<_> = (0..8)
@@ -56,7 +56,7 @@ fn read_beside(store: &Store, after: u64, zeroes: Vec<ZeroRange>, blocks: Vec<Ho
 fn read_during_the_first_write_to_a_leaf_finds_its_page() {
     for (after, mut store) in stores(0..LEAF) {
         let block = store.new_version(BLOCK);
-        read_beside(&store, after, Vec::new(), vec![block]);
+        read_during(&store, after, Vec::new(), vec![block]);
         store.compare();
     }
 }
@@ -70,7 +70,7 @@ fn read_during_a_range_trim_caches_no_stale_page() {
             count: LEAF,
             keep_space: false,
         };
-        read_beside(&store, after, vec![leaf], Vec::new());
+        read_during(&store, after, vec![leaf], Vec::new());
         store.compare();
     }
 }
@@ -84,7 +84,7 @@ fn read_during_a_full_trim_caches_no_stale_page() {
             count: 2 * LEAF,
             keep_space: false,
         };
-        read_beside(&store, after, vec![all], Vec::new());
+        read_during(&store, after, vec![all], Vec::new());
         store.compare();
     }
 }

@@ -182,8 +182,8 @@ impl ArchiveThread {
         caller: Caller,
         ended: impl FnOnce(ArchiveEnd) + Send + 'static,
     ) -> std::io::Result<Self> {
-        if options.who.is_empty() {
-            options.who = this_process();
+        if options.creator.is_empty() {
+            options.creator = this_process();
         }
         let ending = Arc::new(Ending::default());
         let (present, gone) = channel();

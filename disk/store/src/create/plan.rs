@@ -114,7 +114,7 @@ impl Planned {
             }
         };
         if let Some(lsn) = options.restored {
-            store.begin_behind(lsn);
+            store.begin_after(lsn);
         }
         let bytes = |index: usize| match &array {
             None => store.member_bytes[index],

@@ -361,13 +361,13 @@ fn closing_meets_units_of_a_small_log() {
             std::thread::yield_now();
         }
         store.close().unwrap();
-        let told: Vec<_> = callers
+        let acknowledged: Vec<_> = callers
             .into_iter()
             .map(|caller| caller.join().unwrap())
             .collect();
         let store = place.open();
         assert!(is_clean(&store), "{log_bytes}");
-        for (name, durable, error) in told {
+        for (name, durable, error) in acknowledged {
             assert!(error.contains("closed"), "{log_bytes}: {error}");
             let value = store.read(&name, 0, 8).unwrap();
             assert!(

@@ -289,30 +289,30 @@ fn mount_is_notified_of_session_changes() {
     let store = place.open();
     let files = store.files().unwrap();
     let open = files.open("app.db", CREATE).unwrap();
-    let (tell, told) = channel();
+    let (tell, acknowledged) = channel();
     let ino = on_mount(&store, async move |fs: Fs| {
         fs.watch_sessions(move |news| tell.send((news.files, news.names)).unwrap());
         // What the mount does itself it knows.
         fs.make(ROOT_INO, b"by-mount", FILE).await?;
         Ok(fs.at(b"app.db").await?.ino)
     });
-    assert!(told.try_recv().is_err());
+    assert!(acknowledged.try_recv().is_err());
     files.write(open, None, 0, b"x").unwrap();
-    assert_eq!(told.try_recv().unwrap(), (vec![ino], vec![]));
+    assert_eq!(acknowledged.try_recv().unwrap(), (vec![ino], vec![]));
     let unit = files.begin().unwrap();
     files.write(open, Some(unit), 0, b"y").unwrap();
-    assert!(told.try_recv().is_err(), "nothing has changed yet");
+    assert!(acknowledged.try_recv().is_err(), "nothing has changed yet");
     files.end(unit, false).unwrap();
-    assert_eq!(told.try_recv().unwrap().0, [ino]);
+    assert_eq!(acknowledged.try_recv().unwrap().0, [ino]);
     files.rename("app.db", "other").unwrap();
-    let (changed, mut names) = told.try_recv().unwrap();
+    let (changed, mut names) = acknowledged.try_recv().unwrap();
     assert!(changed.contains(&ROOT_INO) && changed.contains(&ino));
     names.sort();
     let name = |name: &[u8]| (ROOT_INO, name.to_vec());
     assert_eq!(names, [name(b"app.db"), name(b"other")]);
     files.close(open);
     files.delete("other").unwrap();
-    assert_eq!(told.try_recv().unwrap().1, [name(b"other")]);
+    assert_eq!(acknowledged.try_recv().unwrap().1, [name(b"other")]);
     drop(files);
     store.close().unwrap();
 }

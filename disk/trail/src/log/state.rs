@@ -5,7 +5,7 @@
 //! gap-free run of completed writes. `durable` is what is known to be on the medium. At a start nothing is known to be
 //! durable before the first explicit flush (5.3), so recovery flushes the log before it reads it.
 //!
-//! [`RetainedCommits`] knows which commits the log must still keep. Each pinned block (or pending trim) holds the
+//! [`PinnedCommits`] knows which commits the log must still keep. Each pinned block (or pending trim) holds the
 //! oldest commit that wrote it since it was last durable at home. A newer version takes over the hold, so that the
 //! tracks of all versions are freed together (Trail 4.1). The log starts with the oldest commit that is held.
 
@@ -33,7 +33,7 @@ pub(crate) struct State {
     pub heads: Vec<DriveHead>,
     pub queue: Queue,
     pub durability: Durability,
-    pub retained: RetainedCommits,
+    pub retained: PinnedCommits,
     /// Records from the log start on.
     pub live: VecDeque<Live>,
     pub next_seq: RecordSeq,
@@ -98,7 +98,7 @@ impl State {
             log_start_track: ring.log_start(),
             log_start_lsn: Lsn(oldest),
         };
-        let mut retained = RetainedCommits::new(Lsn(oldest));
+        let mut retained = PinnedCommits::new(Lsn(oldest));
         for lsn in oldest..=log.log_end_lsn {
             retained.add_commit(Lsn(lsn));
         }
@@ -316,12 +316,12 @@ impl Durability {
 
 /// The commits that the log keeps, each with its number of holds.
 #[derive(Debug)]
-pub struct RetainedCommits {
+pub struct PinnedCommits {
     first: Lsn,
     holds: VecDeque<u32>,
 }
 
-impl RetainedCommits {
+impl PinnedCommits {
     /// An account without commits. The next commit is `next`.
     pub fn new(next: Lsn) -> Self {
         Self {

@@ -121,8 +121,8 @@ impl CommitDelay {
     ) -> Option<Nanos> {
         let urgent = !state.space_queue.is_empty() || state.queue.bytes() >= options.pipeline_bytes;
         self.delayed_until = match self.delayed_until {
-            _ if options.linger == Nanos(0) || urgent || waiters.count > 0 => None,
-            None => Some(now + options.linger.0),
+            _ if options.commit_delay == Nanos(0) || urgent || waiters.count > 0 => None,
+            None => Some(now + options.commit_delay.0),
             Some(until) if now < until => Some(until),
             Some(_) => None,
         };
@@ -527,9 +527,9 @@ impl Trail {
         };
         self.0.state.borrow_mut().failed.get_or_insert(failure);
         self.0.ended.notify();
-        self.0.durable.lift();
-        self.0.flushed.lift();
-        self.0.turn.lift();
+        self.0.durable.close();
+        self.0.flushed.close();
+        self.0.turn.close();
         self.0.work.notify();
         self.0.flush.notify();
         self.0.progress.notify();

@@ -17,7 +17,7 @@ fn expected(finding: &Finding) -> Vec<Case> {
             Case::DamagedProven,
             missing && finding.proven && !finding.before_log_end,
         ),
-        (Case::RaggedTail, doubtful && finding.followed),
+        (Case::TornTail, doubtful && finding.followed),
         (Case::End, doubtful && !finding.followed),
     ];
     rows.into_iter()

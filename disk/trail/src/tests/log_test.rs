@@ -297,7 +297,7 @@ fn commits_without_waiting_callers_share_a_write() {
     rt.block_on(async move {
         let pool = BufPool::new(1 << 20);
         let options = TrailOptions {
-            linger: Nanos::from_millis(1),
+            commit_delay: Nanos::from_millis(1),
             ..TrailOptions::default()
         };
         let start = TrailStart {
@@ -342,7 +342,7 @@ fn large_commits_are_not_delayed() {
         rt.block_on(async move {
             let pool = BufPool::new(1 << 20);
             let options = TrailOptions {
-                linger: Nanos::from_millis(3_600_000),
+                commit_delay: Nanos::from_millis(3_600_000),
                 pipeline_bytes,
                 ..TrailOptions::default()
             };

@@ -166,7 +166,7 @@ fn one_write_is_under_way_until_much_is_queued() {
 #[test]
 fn unwaited_commits_are_delayed_for_a_limited_time() {
     let options = TrailOptions {
-        linger: Nanos(500),
+        commit_delay: Nanos(500),
         ..TrailOptions::default()
     };
     let mut state = state(&options);

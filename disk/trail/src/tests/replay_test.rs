@@ -163,11 +163,9 @@ fn a_damaged_record_that_a_later_one_calls_durable_is_damage() {
                 let case = (damage, track, durable);
                 match is_damage {
                     true => assert_eq!(damaged(result), 2, "{case:?}"),
-                    false => assert_eq!(
-                        result.unwrap(),
-                        (vec![(1, 1)], Case::RaggedTail),
-                        "{case:?}"
-                    ),
+                    false => {
+                        assert_eq!(result.unwrap(), (vec![(1, 1)], Case::TornTail), "{case:?}")
+                    }
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Which device writes count as durable, which flush makes them so, and which commits the log keeps.
 
-use crate::log::state::{Durability, Point, RetainedCommits};
+use crate::log::state::{Durability, PinnedCommits, Point};
 use tonearm_base::{Lsn, RecordSeq};
 
 /// The end of the `n`-th device write, which holds commit `n` in record `n`.
@@ -77,7 +77,7 @@ fn with_an_ordered_cache_a_completed_write_is_durable() {
 
 #[test]
 fn a_commit_stays_until_it_is_durable_and_has_no_hold() {
-    let mut retained = RetainedCommits::new(Lsn(1));
+    let mut retained = PinnedCommits::new(Lsn(1));
     (1..=3).for_each(|lsn| retained.add_commit(Lsn(lsn)));
     retained.hold(Lsn(2));
     // The first commit has no hold, but it is not durable.

@@ -148,7 +148,7 @@ fn read_errors_in_a_torn_tail_do_not_change_the_log_start() {
     for (commits, torn, is_met) in [(102, 13, true), (109, 14, false)] {
         let image = torn_at(&geometry, commits, torn);
         let (whole, case, _) = replayed(&image, &geometry, &[], false).unwrap();
-        assert_eq!((whole.last(), case), (Some(&(torn * 7)), Case::RaggedTail));
+        assert_eq!((whole.last(), case), (Some(&(torn * 7)), Case::TornTail));
         let mut without_tail = image.clone();
         without_tail.zero(
             geometry.track_start(torn + 1),

@@ -287,7 +287,7 @@ impl Ublk {
     ///
     /// # Errors
     /// When a file cannot be written.
-    pub fn settle(&self, index: u32, identity: &Identity) -> Result<(), AttachError> {
+    pub fn register(&self, index: u32, identity: &Identity) -> Result<(), AttachError> {
         label::write(index, identity)
             .map_err(|error| AttachError::unreadable(Path::new("/run/tonearm"), error))?;
         let timeout = PathBuf::from(format!("/sys/block/ublkb{index}/queue/io_timeout"));

@@ -8,7 +8,7 @@ mod patient;
 mod verify;
 
 pub use self::history::history;
-use self::history::{note_some, tell_strays};
+use self::history::{note_some, report_strays};
 use self::note::{Note, Partial};
 use self::only::Only;
 use self::patient::Reader;
@@ -71,7 +71,7 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
             .transpose()
     })?;
     if arguments.dry_run {
-        tell(arguments, &plan, only.as_ref(), "would restore")?;
+        report_restored(arguments, &plan, only.as_ref(), "would restore")?;
         return Ok(ExitCode::SUCCESS);
     }
     // A program would wait for the killed server of the lost store.
@@ -106,7 +106,7 @@ pub fn run(arguments: &Restore) -> anyhow::Result<ExitCode> {
     {
         report::note(warning);
     }
-    tell(arguments, &plan, only.as_ref(), "restored")?;
+    report_restored(arguments, &plan, only.as_ref(), "restored")?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -217,20 +217,20 @@ fn incomplete(partial: &Path) -> String {
 }
 
 /// Plans, and reads with `read` what is to be known of that state: again when objects are merged and deleted at the same time. With
-/// `tells`, what is wrong with the archive is noted, whether this state needs it or not. The bases in `damaged` are not used, and
+/// `reports_progress`, what is wrong with the archive is noted, whether this state needs it or not. The bases in `damaged` are not used, and
 /// one that turns out to be damaged is added.
 fn find<T>(
     bucket: &Reader,
     target: &Target,
-    tells: bool,
+    reports_progress: bool,
     damaged: &mut BTreeSet<u64>,
     read: impl Fn(&mut Plan) -> anyhow::Result<T>,
 ) -> anyhow::Result<(Plan, T)> {
-    let mut once = |tells: bool| {
+    let mut once = |reports_progress: bool| {
         let mut catalog = bucket.block_on(Catalog::load(bucket))?;
-        if tells {
+        if reports_progress {
             note_some(catalog.faults().into_iter());
-            tell_strays(&catalog);
+            report_strays(&catalog);
         }
         // A damaged base, and what was found there.
         let mut first: Option<(u64, anyhow::Error)> = None;
@@ -267,7 +267,7 @@ fn find<T>(
     let (mut missing, mut tries_left) = (None, PLANS);
     loop {
         tries_left -= 1;
-        match once(tells && missing.is_none()) {
+        match once(reports_progress && missing.is_none()) {
             Err(error) if is_missing(&error) && tries_left > 0 => missing = Some(error),
             // Without the base that has the missing object nothing gives the state.
             Err(none) if is_not_restorable(&none) => return Err(missing.unwrap_or(none)),
@@ -404,10 +404,15 @@ fn fill_in(
     Ok(())
 }
 
-fn tell(arguments: &Restore, plan: &Plan, only: Option<&Only>, done: &str) -> anyhow::Result<()> {
+fn report_restored(
+    arguments: &Restore,
+    plan: &Plan,
+    only: Option<&Only>,
+    done: &str,
+) -> anyhow::Result<()> {
     let path: PathBuf = arguments.path.clone();
     if let Some(only) = only {
-        return only.tell(arguments, plan, done);
+        return only.report_restored(arguments, plan, done);
     }
     if arguments.json {
         return report::json(&serde_json::json!({

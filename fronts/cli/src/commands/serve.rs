@@ -86,7 +86,7 @@ pub fn serve(mut plan: Plan) -> anyhow::Result<ExitCode> {
     let front = Front::default();
     let catalog = Catalog::default();
     if plan.mount.is_some() {
-        plan.options.linger = LINGER;
+        plan.options.commit_delay = LINGER;
     }
     let writer = Writer {
         own_mounts: OwnMounts::new(plan.mount.iter().map(MountPlan::dir).collect()),

@@ -216,7 +216,7 @@ impl Archives {
 async fn report_states(engine: Engine) {
     let mut reported = Reported::default();
     loop {
-        let changed = engine.archive_told();
+        let changed = engine.archive_changed();
         let Some(info) = engine.archive() else { return };
         reported.lines(&info).into_iter().for_each(report::note);
         if info.state == ArchiveState::Ended {

@@ -62,7 +62,7 @@ impl UblkDevice {
             }
         };
         let index = found.index;
-        if let Err(error) = driver.settle(index, &identity) {
+        if let Err(error) = driver.register(index, &identity) {
             report::note(error);
         }
         let (present, gone) = channel();

@@ -47,7 +47,7 @@ pub async fn use_all(rt: &Rt, fs: &Fs) {
         for dir in &dirs {
             use_names(&mount, unit, *dir).await;
         }
-        let _ = ask(on_unit, Operation::Commit { is_told: false }).await;
+        let _ = ask(on_unit, Operation::Commit { is_notified: false }).await;
     }
     for dir in dirs.into_iter().rev() {
         let listed = Operation::List { dir, after: 0 };

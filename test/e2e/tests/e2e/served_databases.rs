@@ -251,12 +251,16 @@ fn store_in_use_error_on_stderr_mentions_serve() {
     let mut out = BufReader::new(first.stdout.take().expect("piped"));
     let mut line = String::new();
     out.read_line(&mut line).expect("a line");
-    for (debug, is_told) in [(None, true), (Some("1"), true), (Some("0"), false)] {
+    for (debug, is_notified) in [(None, true), (Some("1"), true), (Some("0"), false)] {
         let mut second = python(&bench, "app.db", "connect()");
         debug.map(|debug| second.env("TONEARM_DEBUG", debug));
         let ran = second.output().expect("timeout runs");
         let err = String::from_utf8_lossy(&ran.stderr);
-        assert_eq!(err.contains("tonearm serve"), is_told, "{debug:?}: {err}");
+        assert_eq!(
+            err.contains("tonearm serve"),
+            is_notified,
+            "{debug:?}: {err}"
+        );
     }
     drop(first.stdin.take());
     first.wait().expect("an end");

@@ -82,7 +82,7 @@ pub fn restore_with(
             path: String::new(),
         };
         let mut create = plan_create(&params, &[space]).expect("the size fits");
-        create.begin_behind(plan.lsn);
+        create.begin_after(plan.lsn);
         let members = || members_of(&own, [16 << 20].into_iter(), 4096);
         let device = members().remove(0).device;
         let member = NewMember {

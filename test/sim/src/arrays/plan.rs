@@ -147,7 +147,7 @@ pub fn draw_plan(
     let options = options_of(rng, ordered);
     let seed = rng.next_u64();
     let options = OpenOptions {
-        linger: size.linger(seed),
+        commit_delay: size.commit_delay(seed),
         ..options
     };
     let orderly = below(rng, 3) == 0;

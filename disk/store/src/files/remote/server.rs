@@ -1,7 +1,7 @@
 //! The server's end, on the engine's thread: each connection is a session.
 //!
 //! Bounds: the number of sessions ([`SESSIONS_MAX`]). For each session: one frame that is being received,
-//! [`BESIDE_MAX`] requests that go on beside later ones, the memory of its replies ([`FileServerLimits`]), and the
+//! [`CONCURRENT_MAX`] requests that go on beside later ones, the memory of its replies ([`FileServerLimits`]), and the
 //! files and units that `files/session.rs` allows. The disk bounds the memory of units. The server starts no further
 //! request of a session that does not take its replies.
 
@@ -22,7 +22,7 @@ use tonearm_rt::{Boxed, Contained, Data, DeviceId, Rt, Semaphore};
 /// Most sessions at a time.
 const SESSIONS_MAX: usize = 256;
 /// Most requests of a session that go on beside later ones.
-const BESIDE_MAX: u64 = 16;
+const CONCURRENT_MAX: u64 = 16;
 /// Bytes received at once.
 const RECEIVE_BYTES: usize = 128 << 10;
 /// Memory that a list of files, or of allocated runs, may need.
@@ -101,7 +101,7 @@ impl FileServer {
         };
         rt.spawn_contained(&contained, async move {
             let connection = Connection {
-                beside: Semaphore::new(link.rt(), BESIDE_MAX),
+                beside: Semaphore::new(link.rt(), CONCURRENT_MAX),
                 link,
                 session,
                 failed_units: RefCell::default(),
@@ -122,7 +122,7 @@ impl FileServer {
                 // A client without a hello takes the close for the absence of a server.
                 Ok(()) if state.links.is_stopping() && greeted.get() => {
                     // Requests that have begun get their replies.
-                    drop(beside.acquire(BESIDE_MAX).await);
+                    drop(beside.acquire(CONCURRENT_MAX).await);
                     link.fail(STOPPING.to_string()).await;
                 }
                 Ok(()) => {}
@@ -130,7 +130,7 @@ impl FileServer {
             // Units are ended before locks are released.
             state.sessions.end(number);
             link.close().await;
-            drop(beside.acquire(BESIDE_MAX).await);
+            drop(beside.acquire(CONCURRENT_MAX).await);
             state.links.open.borrow_mut().remove(&number);
             state.links.changed.notify();
         });
@@ -178,7 +178,7 @@ enum Answered {
     /// With this reply.
     Now(Reply),
     /// With the reply of work that goes on beside later requests.
-    Beside(Boxed<'static, Reply>),
+    Later(Boxed<'static, Reply>),
     /// Not at all.
     Not,
 }
@@ -253,7 +253,7 @@ impl Connection {
         }
         match self.carry_out(number, request).await? {
             Answered::Now(reply) => self.link.reply(reply).await,
-            Answered::Beside(work) => self.beside(memory, work).await,
+            Answered::Later(work) => self.run_concurrently(memory, work).await,
             Answered::Not => {}
         }
         Ok(())
@@ -300,7 +300,7 @@ impl Connection {
             } => {
                 let read = read(session.clone(), number, (file, aru), offset, len);
                 if aru.is_none() {
-                    return Ok(Answered::Beside(Box::pin(read)));
+                    return Ok(Answered::Later(Box::pin(read)));
                 }
                 read.await
             }
@@ -353,7 +353,7 @@ impl Connection {
             None => session.end(aru).await,
         };
         match ended {
-            Ok(lsn) if durable => Answered::Beside(Box::pin(async move {
+            Ok(lsn) if durable => Answered::Later(Box::pin(async move {
                 let durable = session.acknowledge(lsn, true).await;
                 Reply::new(number, durable.map(|()| lsn.0))
             })),
@@ -374,18 +374,18 @@ impl Connection {
     fn flush(&self, number: u32) -> Answered {
         let session = self.session.clone();
         let flush = async move { Reply::new(number, session.flush().await) };
-        Answered::Beside(Box::pin(flush))
+        Answered::Later(Box::pin(flush))
     }
 
     fn wait_durable(&self, number: u32, lsn: u64) -> Answered {
         let session = self.session.clone();
         let wait = async move { Reply::new(number, session.wait_durable(Lsn(lsn)).await) };
-        Answered::Beside(Box::pin(wait))
+        Answered::Later(Box::pin(wait))
     }
 
     fn wait_archived(&self, number: u32, lsn: u64) -> Answered {
         let (session, link) = (self.session.clone(), self.link.clone());
-        Answered::Beside(Box::pin(async move {
+        Answered::Later(Box::pin(async move {
             // A bucket may be away for hours. Neither the end of the client nor of the server waits for it.
             let archived = link.unless_ending(session.wait_archived(Lsn(lsn))).await;
             let ending = || Err(FilesError::new(FilesErrorKind::Failed, STOPPING));
@@ -419,7 +419,11 @@ impl Connection {
     }
 
     /// Runs `work` beside later requests.
-    async fn beside(&self, memory: ReplyMemory, work: impl Future<Output = Reply> + 'static) {
+    async fn run_concurrently(
+        &self,
+        memory: ReplyMemory,
+        work: impl Future<Output = Reply> + 'static,
+    ) {
         let permit = self.beside.acquire(1).await;
         let link = self.link.clone();
         let rt = link.rt().clone();

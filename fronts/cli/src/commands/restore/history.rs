@@ -31,9 +31,9 @@ pub fn history(arguments: &History) -> anyhow::Result<ExitCode> {
         show_json(&catalog, &faults)?;
     } else {
         show(&catalog)?;
-        tell_strays(&catalog);
+        report_strays(&catalog);
     }
-    Ok(tell_faults(&faults, arguments.json))
+    Ok(report_faults(&faults, arguments.json))
 }
 
 /// The commits of which old ones are merged.
@@ -123,7 +123,7 @@ fn show(catalog: &Catalog) -> anyhow::Result<()> {
 }
 
 /// Notes names that are none of an object. They harm nothing.
-pub(super) fn tell_strays(catalog: &Catalog) {
+pub(super) fn report_strays(catalog: &Catalog) {
     note_some(catalog.strays.iter().map(|name| {
         let name = path_text(name.as_bytes());
         format!("{name} is no object of an archive, and is left out")
@@ -143,7 +143,7 @@ pub(super) fn note_some(texts: impl ExactSizeIterator<Item = String>) {
 }
 
 /// Notes each fault, unless JSON has them. Returns the exit code.
-pub(super) fn tell_faults(faults: &[String], in_json: bool) -> ExitCode {
+pub(super) fn report_faults(faults: &[String], in_json: bool) -> ExitCode {
     for fault in faults.iter().filter(|_| !in_json) {
         report::note(fault);
     }

@@ -222,7 +222,12 @@ impl Only {
     }
 
     /// Says what is restored.
-    pub(super) fn tell(&self, arguments: &Restore, plan: &Plan, done: &str) -> anyhow::Result<()> {
+    pub(super) fn report_restored(
+        &self,
+        arguments: &Restore,
+        plan: &Plan,
+        done: &str,
+    ) -> anyhow::Result<()> {
         let path = report::shell_word(&arguments.path);
         if arguments.json {
             let text = |name: &[u8]| String::from_utf8_lossy(name).into_owned();

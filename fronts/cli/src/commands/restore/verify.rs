@@ -1,7 +1,7 @@
 //! The check of an archive.
 
 use super::fetch::fetch;
-use super::history::{tell_faults, tell_strays};
+use super::history::{report_faults, report_strays};
 use super::open;
 use crate::cli::Identities;
 use std::process::ExitCode;
@@ -76,7 +76,7 @@ pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<
         faults.append(&mut told);
     }
     verified.show(&catalog, url, json)?;
-    Ok(tell_faults(&verified.faults, json))
+    Ok(report_faults(&verified.faults, json))
 }
 
 impl Verified {
@@ -147,7 +147,7 @@ impl Verified {
                 report::count(self.closed)
             ))?;
         }
-        tell_strays(catalog);
+        report_strays(catalog);
         Ok(())
     }
 }

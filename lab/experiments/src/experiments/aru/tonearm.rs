@@ -26,7 +26,7 @@ const SETTLED: Nanos = Nanos::from_secs(60);
 
 /// Nobody waits for the durability of an operation but the flush at the end of a phase, as in ARU 5.2. So the log may wait for
 /// more to write.
-const LINGER: Nanos = Nanos::from_millis(100);
+const COMMIT_DELAY: Nanos = Nanos::from_millis(100);
 
 /// How operations become recovery units (ARU, Table 1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -60,7 +60,7 @@ impl Tonearm {
         let rt = machine.rt.clone();
         let disk = store
             .open_with(OpenOptions {
-                linger: LINGER,
+                commit_delay: COMMIT_DELAY,
                 ..OpenOptions::default()
             })
             .await?;

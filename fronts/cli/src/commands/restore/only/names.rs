@@ -60,23 +60,23 @@ struct Names {
 }
 
 impl Names {
-    /// Calls `tell` for each of them, in the order of the bytes of their names.
-    fn each(&mut self, mut tell: impl FnMut(&Name) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    /// Calls `each` for each of them, in the order of the bytes of their names.
+    fn each(&mut self, mut each: impl FnMut(&Name) -> anyhow::Result<()>) -> anyhow::Result<()> {
         let table = &self.table;
         let mut volumes = table.volumes.iter().peekable();
         if let Some(tree) = &mut self.tree {
             let told = tree.files(|path, inode| {
                 while let Some(volume) = volumes.next_if(|next| next.name.as_bytes() <= path) {
-                    tell(&Name::of(volume))?;
+                    each(&Name::of(volume))?;
                 }
-                tell(&Name::new("file", super::name_of(table, path), inode.size))
+                each(&Name::new("file", super::name_of(table, path), inode.size))
             });
             told.map_err(|error: anyhow::Error| match error.downcast_ref() {
                 Some(error) => wrong(&self.url, self.lsn, error),
                 None => error,
             })?;
         }
-        volumes.try_for_each(|volume| tell(&Name::of(volume)))
+        volumes.try_for_each(|volume| each(&Name::of(volume)))
     }
 }
 
