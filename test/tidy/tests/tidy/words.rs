@@ -11,10 +11,15 @@ const RETIRED: &[(&str, &str)] = &[
     ("Mended", "RepairOutcome"),
     ("Occupant", "ExecutorGuard"),
     ("Portion", "CommitBatch"),
+    ("RaggedTail", "TornTail"),
+    ("RetainedCommits", "PinnedCommits"),
     ("RingAtEnd", "NotifyOnDrop"),
     ("Sought", "SeekResult"),
     ("Unguarded", "UnloggedUpdate"),
+    ("archive_told", "archive_changed"),
+    ("begin_behind", "begin_after"),
     ("bring_home", "write_back_batch"),
+    ("came_home", "written_back"),
     ("check_known", "validate_name"),
     ("do_it", "dispatch"),
     ("doomed", "failed_units"),
@@ -25,6 +30,7 @@ const RETIRED: &[(&str, &str)] = &[
     ("outlived", "survives_process"),
     ("rumour", "unconfirmed_skew"),
     ("set_holds", "set_precondition"),
+    ("settle_batch", "commit_batch"),
     ("take_down", "shut_down"),
 ];
 
