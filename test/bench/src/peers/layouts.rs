@@ -164,8 +164,8 @@ fn measure_one(
     server.stop()?;
     std::fs::remove_file(&store)?;
     let home = |name: &str| Ok::<_, anyhow::Error>(number(&after, name)? - number(&before, name)?);
-    let came_home = 4096 * home("written_back_blocks")?;
-    if came_home == 0 {
+    let written_back = 4096 * home("written_back_blocks")?;
+    if written_back == 0 {
         bail!("nothing came home");
     }
     Ok(Case {
@@ -174,7 +174,7 @@ fn measure_one(
         load,
         times: (4096 * done.requests) as f64 / (size_mib << 20) as f64,
         rate: done.rate,
-        write_cost: home("home_write_bytes")? as f64 / came_home as f64,
+        write_cost: home("home_write_bytes")? as f64 / written_back as f64,
         p999_ms: done.p999_ms,
         longest_ms: done.longest_ms,
         disk_longest_ms,
