@@ -33,7 +33,7 @@ pub enum Malformed {
         bytes: u32,
     },
     /// A part that the device reads comes behind one that it writes.
-    #[error("a chain has a part to read behind a part to write")]
+    #[error("a chain has a part to read after a part to write")]
     Order,
     /// There is no memory there.
     #[error("there is no memory of the guest at {at:#x} for {bytes} bytes")]

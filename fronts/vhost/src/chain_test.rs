@@ -96,7 +96,7 @@ fn rules_that_are_broken_are_named() {
     }
     put(&memory, 0, 4, (OTHER, 16, INDIRECT | NEXT, 5));
     assert_eq!(read(&memory, 4), Err(Malformed::Table { bytes: 16 }));
-    // A part to read behind one to write.
+    // A part to read after one to write.
     put(&memory, 0, 5, (DATA, 16, NEXT | WRITE, 6));
     put(&memory, 0, 6, (DATA, 16, 0, 0));
     assert_eq!(read(&memory, 5), Err(Malformed::Order));
