@@ -4,7 +4,7 @@
 //! written, so its blocks have the content of any commit from its begin to its end. Together with all commits of that time
 //! it gives the state at its end: to change a block again as a commit did gives what the commit gave.
 //!
-//! If the log has overtaken the archiver, commits are missing in the archive. Then it goes on behind them and makes a new
+//! If the log has overtaken the archiver, commits are missing in the archive. Then it goes on after them and makes a new
 //! base.
 
 mod ages;
@@ -50,7 +50,7 @@ const DENIED_MAX: Nanos = Nanos::from_secs(120);
 const LAST_BASE: Nanos = Nanos::from_secs(20);
 /// After so long a base is tried again for which a block could not be read.
 const BASE_REST: Nanos = Nanos::from_secs(600);
-/// Bytes of commits behind a base from which on another one pays, if the base is smaller.
+/// Bytes of commits after a base from which on another one pays, if the base is smaller.
 const BASE_BYTES_MIN: u64 = 64 << 20;
 
 /// How an archive is written.
@@ -89,7 +89,7 @@ impl Default for ArchiverOptions {
 /// A base that is being made.
 struct BaseUnderWay {
     folder: u64,
-    /// The commit behind which the ranges begin.
+    /// The commit after which the ranges begin.
     from: Lsn,
     next_block: u64,
     parts: Vec<ArchivePart>,
@@ -368,10 +368,10 @@ impl<'a> Archiver<'a> {
         Ok(())
     }
 
-    /// Goes on behind what the log does not have any more.
+    /// Goes on after what the log does not have any more.
     async fn skip(&mut self) -> Result<(), ArchiveError> {
         match self.source.seek(Vec::new()).await? {
-            SeekResult::Behind(lsn, digest) => {
+            SeekResult::After(lsn, digest) => {
                 self.info.gaps += u64::from(self.number > 0);
                 (self.archived, self.digest) = (lsn, digest);
                 self.base_number = 0;
@@ -544,7 +544,7 @@ impl<'a> Archiver<'a> {
         }
     }
 
-    /// Another base pays once the commits behind the last one are larger than it is, or when it is what old objects are kept
+    /// Another base pays once the commits after the last one are larger than it is, or when it is what old objects are kept
     /// for.
     fn wants_base(&self) -> bool {
         let (number, now) = (self.base_number, self.source.now());

@@ -15,7 +15,7 @@ pub(crate) const MARKS: &str = "mark";
 pub(crate) const PROBE: &str = "probe";
 /// So many objects at the end of the chain are never deleted. A list that lags behind by less still shows where it ends.
 pub(crate) const LAST_LINKS: u64 = 4;
-/// Objects that are looked for at once behind the listed ones.
+/// Objects that are looked for at once after the listed ones.
 pub(crate) const AHEAD: u64 = 8;
 /// Most objects by which a list may lag.
 const LAG: u64 = 64;

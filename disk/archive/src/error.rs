@@ -159,7 +159,7 @@ pub enum ArchiveError {
         /// The archive.
         url: String,
     },
-    /// The log cannot be read, not even behind its last durable commit.
+    /// The log cannot be read, not even after its last durable commit.
     #[error(
         "archive {url}: the log of the store cannot be read; `tonearm check` tells what is wrong with it"
     )]

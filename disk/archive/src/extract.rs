@@ -79,7 +79,7 @@ pub struct Extract {
 }
 
 impl Extract {
-    /// Makes the blocks of `extents`, which do not overlap, as they were at the commit of `plan`: one behind the other, in this
+    /// Makes the blocks of `extents`, which do not overlap, as they were at the commit of `plan`: one after the other, in this
     /// order.
     pub fn new(plan: &Plan, extents: &[Extent]) -> Self {
         let mut at = 0;

@@ -23,7 +23,7 @@ enum Change {
 /// blocks have the content of one of these commits already: so a base may have been read in between.
 pub(crate) struct Merge {
     block_size: usize,
-    /// Zeroed ranges: first block, block behind the last one, whether they keep their space. They do not overlap. They are
+    /// Zeroed ranges: first block, block after the last one, whether they keep their space. They do not overlap. They are
     /// applied before `blocks`.
     zeroes: BTreeMap<u64, (u64, bool)>,
     blocks: BTreeMap<u64, Change>,

@@ -204,7 +204,7 @@ impl Plan {
 
     /// How many of the first objects need not be applied when the first `done` objects of `before` were. `before` was a plan
     /// for the same commit, of which objects have been merged or deleted since. If it is none, the store is to be made anew: a
-    /// base has only blocks with content, so it does not undo what another base and the ranges behind that have written.
+    /// base has only blocks with content, so it does not undo what another base and the ranges after that have written.
     pub fn done_after(&self, before: &Plan, done: usize) -> usize {
         let both = self.objects.iter().zip(&before.objects[..done]);
         both.take_while(|(own, other)| own.is(other)).count()

@@ -93,7 +93,7 @@ pub struct KnownCommit {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SeekResult {
     /// Behind this commit, which alone has this digest; 0 when that is not known. With it a history begins.
-    Behind(Lsn, u32),
+    After(Lsn, u32),
     /// Nowhere: the log does not have the next commit any more.
     Lost,
     /// Nowhere: one of the commits has another digest.
@@ -345,7 +345,7 @@ impl State {
             Ok(history) => {
                 *self.history.borrow_mut() = Some(history);
                 self.digest.set(own);
-                SeekResult::Behind(after, own)
+                SeekResult::After(after, own)
             }
             Err(_) => SeekResult::Lost,
         }

@@ -1,4 +1,4 @@
-//! A file behind the kernel's page cache, whose durable write is a write and a flush.
+//! A file that is written through the kernel's page cache: a durable write is a write and a flush.
 //!
 //! A lack of space for the write itself passes. When the page cache cannot be written for lack of space, pages of other
 //! writes may be gone, and only this operation reports it.

@@ -1,7 +1,8 @@
 //! Block devices as the engine sees them: something of a size that reads, writes and flushes.
 //!
 //! At the bottom is a [`RawDevice`] over the executor's driver. A [`Filter`] wraps a device and is a device itself,
-//! so filters stack: [`FlushFence`] fails every flush after a failed one. [`stack`] puts them together for a store. A [`Section`] is a part of a device.
+//! so filters stack: [`FlushFence`] fails every flush after a failed one. [`stack`] puts them together for
+//! a store. A [`Section`] is a part of a device.
 //! An [`Overlay`] keeps what is written in memory. [`raid`] combines several devices into
 //! one. [`Events`] is the list of what happens to drives and store. A [`Pace`] keeps work on a whole store to a rate. Filters for tests, and the suite that every device must pass, are in `tonearm_world`.
 

@@ -28,7 +28,7 @@ pub fn build(member: Rc<dyn Device>, storage: Storage) -> Rc<dyn Device> {
     }
 }
 
-/// `file` behind the kernel's page cache: a durable write ends when it is written and flushed.
+/// `file`, which is written through the kernel's page cache: a durable write ends when it is written and flushed.
 pub fn through_cache(file: Rc<dyn Device>) -> Rc<dyn Device> {
     Rc::new(Cached(file))
 }

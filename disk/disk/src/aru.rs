@@ -581,7 +581,7 @@ impl Aru {
         Ok(())
     }
 
-    /// The blocks `first .. end` as the unit sees them. Behind the volume's end they are zeroes.
+    /// The blocks `first .. end` as the unit sees them. After the volume's end they are zeroes.
     async fn blocks(&self, volume: &Volume, first: u64, end: u64) -> Result<Vec<Piece>, DiskError> {
         let serial = volume.shared().borrow().serial;
         let (mut pieces, mut at) = (Vec::new(), first);
@@ -659,7 +659,7 @@ impl Aru {
         error
     }
 
-    /// The committed blocks `first .. end`: zeroes where the unit has cut them off, and behind the end.
+    /// The committed blocks `first .. end`: zeroes where the unit has cut them off, and beyond the end.
     async fn committed(
         &self,
         volume: &Volume,

@@ -282,7 +282,7 @@ impl Disk {
         }
     }
 
-    /// Changes a volume's size, durably. Content behind the new end is lost; a volume that grows reads as zeroes there.
+    /// Changes a volume's size, durably. Content beyond the new end is lost; a volume that grows reads as zeroes there.
     ///
     /// # Errors
     /// When there is none, there is no room, or the volume or the store is read-only.

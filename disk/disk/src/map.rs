@@ -42,7 +42,7 @@ pub(crate) fn blocks(extents: &[Extent]) -> u64 {
     extents.iter().map(|extent| extent.count).sum()
 }
 
-/// `extents` with `more` behind them; what is adjacent is joined.
+/// `extents` with `more` after them; what is adjacent is joined.
 pub(crate) fn append(mut extents: Vec<Extent>, more: &[Extent]) -> Vec<Extent> {
     for next in more {
         match extents.last_mut() {
@@ -53,7 +53,7 @@ pub(crate) fn append(mut extents: Vec<Extent>, more: &[Extent]) -> Vec<Extent> {
     extents
 }
 
-/// The first `count` blocks of `extents`, and what lies behind them.
+/// The first `count` blocks of `extents`, and what lies after them.
 pub(crate) fn split(extents: &[Extent], count: u64) -> (Vec<Extent>, Vec<Extent>) {
     let (mut kept, mut cut, mut left) = (Vec::new(), Vec::new(), count);
     for extent in extents {
@@ -158,7 +158,7 @@ mod tests {
     use super::{Extent, allocate, blocks, free, growth};
     use tonearm_format::EXTENTS_MAX;
 
-    /// Two volumes that grow by turns until the store is full. Each finds the other one behind its last extent.
+    /// Two volumes that grow by turns until the store is full. Each finds the other one after its last extent.
     #[test]
     fn volumes_that_grow_by_turns_fill_a_store_with_few_extents() {
         for (size, plenty, least) in [(1u64 << 19, [8, 16], [258, 64]), (1 << 22, [8, 8], [1, 1])] {

@@ -120,7 +120,7 @@ impl Disk {
         Ok(())
     }
 
-    /// Makes a block of zeroes on a list, behind `after` or at the head.
+    /// Makes a block of zeroes on a list, after `after` or at the head.
     ///
     /// # Errors
     /// As for `Aru::new_block`, and what `Aru::end` says.
@@ -223,7 +223,7 @@ impl Disk {
         Ok((record.last != 0).then_some(BlockId(record.last)))
     }
 
-    /// The block behind a block; `None` at the end of its list.
+    /// The block after a block; `None` at the end of its list.
     ///
     /// # Errors
     /// When there is no such block, or failed.

@@ -14,12 +14,13 @@ use crate::error::DiskError;
 use crate::map;
 use crate::state::{Life, SharedVolume};
 use crate::table::{self, SPILL, SharedTable, Table};
+use async_recursion::async_recursion as boxed;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tonearm_base::{BufPool, Lsn, Slice};
 use tonearm_engine::{ArchiveState, Engine};
 use tonearm_format::{Extent, VolumeEntry, VolumeKind};
-use tonearm_rt::{Boxed, Rt, Semaphore};
+use tonearm_rt::{Rt, Semaphore};
 
 /// With an archive, the space is up to this many times the memory for shadows, so that it is reused later.
 const ARCHIVE_SPACE: u64 = 4;
@@ -189,11 +190,8 @@ impl Spill {
     ///
     /// # Errors
     /// When there is no space, or the store fails. Nothing is kept then.
-    pub fn write(&self, data: Vec<Slice>) -> Boxed<'_, Result<Vec<Spilled>, DiskError>> {
-        Box::pin(self.write_all(data))
-    }
-
-    async fn write_all(&self, data: Vec<Slice>) -> Result<Vec<Spilled>, DiskError> {
+    #[boxed(?Send)]
+    pub async fn write(&self, data: Vec<Slice>) -> Result<Vec<Spilled>, DiskError> {
         let runs = self.take_space(data.len() as u64).await?;
         let (mut data, mut spilled) = (data.into_iter(), Vec::new());
         let mut failed = None;

@@ -297,7 +297,7 @@ impl Volume {
                 break 'runs;
             }
         }
-        // Blocks to bytes: the first block may begin before the range, the last end behind it.
+        // Blocks to bytes: the first block may begin before the range, the last end after it.
         let (mut skip, mut left) = (offset - first * block, len);
         runs.retain_mut(|(bytes, _)| {
             let skipped = skip.min(*bytes);
@@ -319,7 +319,7 @@ impl Volume {
         state.check(offset, len)
     }
 
-    /// The changes that make the bytes behind `size_bytes`, in the block that holds this end, zeroes. They are for a
+    /// The changes that make the bytes after `size_bytes`, in the block that holds this end, zeroes. They are for a
     /// commit that follows without an await. There are none when no block is cut.
     ///
     /// # Errors

@@ -7,10 +7,10 @@ use tonearm_rt::{Notify, Rt};
 
 /// Reads and spills that are under way.
 pub(crate) struct Access {
-    /// Reads: the first block, and the block behind the last one. The write-back leaves these blocks out.
+    /// Reads: the first block, and the block after the last one. The write-back leaves these blocks out.
     reads: RefCell<BTreeMap<u64, (u64, u64)>>,
     next_read: Cell<u64>,
-    /// Spills: the first block, and the block behind the last one.
+    /// Spills: the first block, and the block after the last one.
     spills: RefCell<Vec<(u64, u64)>>,
     /// A read, a round or a spill has ended, or the store has failed or is closed.
     pub changed: Notify,

@@ -130,7 +130,7 @@ impl StoreArray {
         // The device may be the failed member itself. Until the failure is saved, an opening after a power cut needs it.
         array.save().await?;
         // What an earlier store or array has left there must not be found.
-        // The flush keeps a power cut from bringing it back behind the new descriptor.
+        // The flush keeps a power cut from bringing it back after the new descriptor.
         let cleared = match device.zero(0, HEADER_AREA_BYTES).await {
             Ok(()) => device.flush().await,
             failed => failed,

@@ -3,9 +3,9 @@
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::superblocks;
+use async_recursion::async_recursion as boxed;
 use tonearm_format::State;
 use tonearm_layout::HomeError;
-use tonearm_rt::Boxed;
 use tonearm_trail::WriteCache;
 
 impl Engine {
@@ -31,11 +31,8 @@ impl Engine {
     ///
     /// # Errors
     /// When something cannot be written. The store then stays marked as open, and the next opening recovers it.
-    pub fn close(&self) -> Boxed<'_, Result<(), EngineError>> {
-        Box::pin(self.write_home_and_end())
-    }
-
-    async fn write_home_and_end(&self) -> Result<(), EngineError> {
+    #[boxed(?Send)]
+    pub async fn close(&self) -> Result<(), EngineError> {
         self.0.check_alive()?;
         if self.0.options.read_only {
             self.0.shut();

@@ -4,6 +4,7 @@ use crate::error::EngineError;
 use crate::params::{CreateParams, MemberSpace};
 use crate::plan_log::{LogPlan, plan_log};
 use crate::{log_drives, superblocks};
+use async_recursion::async_recursion as boxed;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn};
 use tonearm_device::Device;
@@ -12,7 +13,7 @@ use tonearm_format::{
     MemberEntry, PATH_MAX, SECTOR, SYSTEM_BLOCKS, State, Superblock, TrackSheet,
 };
 use tonearm_layout::layouts::{self, DataSpace};
-use tonearm_rt::{Boxed, Rt};
+use tonearm_rt::Rt;
 
 /// Bytes zeroed by one operation on a device that is not blank.
 const ZERO_STEP: u64 = 1 << 30;
@@ -29,7 +30,7 @@ pub struct CreatePlan {
 }
 
 impl CreatePlan {
-    /// The first commit of the new store will be the one behind `lsn`, because the store gets the state of that commit of
+    /// The first commit of the new store will be the one after `lsn`, because the store gets the state of that commit of
     /// another store. Until [`Engine::complete`](crate::Engine::complete) says that it has it, it is no store for anybody else.
     pub fn begin_after(&mut self, lsn: Lsn) {
         self.superblock.log.log_end_lsn = lsn.0;
@@ -188,11 +189,10 @@ pub async fn create(
     members: &[NewMember],
     mut progress: impl FnMut(u64, u64),
 ) -> Result<(), EngineError> {
-    // On the heap, and once for all callers.
-    let writing: Boxed<'_, _> = Box::pin(write_empty(rt, pool, plan, members, &mut progress));
-    writing.await
+    write_empty(rt, pool, plan, members, &mut progress).await
 }
 
+#[boxed(?Send)]
 async fn write_empty(
     rt: &Rt,
     pool: &BufPool,
@@ -211,7 +211,7 @@ async fn write_empty(
     for (index, (member, bytes)) in members.iter().zip(&plan.member_bytes).enumerate() {
         let failed = |error| EngineError::Superblock {
             member: member.device.name().to_string(),
-            what: "clearing the space behind",
+            what: "clearing the space after",
             error,
         };
         let mut at = 0;

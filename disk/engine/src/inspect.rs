@@ -35,7 +35,7 @@ pub struct LogReport {
     pub commits: u64,
     /// Blocks that they change.
     pub blocks: u64,
-    /// Records behind the end, never durable, which recovery drops.
+    /// Records beyond the end, never durable, which recovery drops.
     pub discarded_records: u64,
     /// Where the log ends, in words.
     pub end: String,
@@ -43,7 +43,7 @@ pub struct LogReport {
     pub damage: Option<EngineError>,
 }
 
-/// Blocks that the log changes, as disjoint runs: first block to the block behind the last.
+/// Blocks that the log changes, as disjoint runs: first block to the block after the last.
 #[derive(Default)]
 struct Covered(BTreeMap<u64, u64>);
 

@@ -14,13 +14,14 @@ use crate::redundancy::Footprint;
 use crate::shared::{Shared, array_of, events_of};
 use crate::superblocks::{self, MemberDevice};
 use crate::write_back::WriteBack;
+use async_recursion::async_recursion as boxed;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn};
 use tonearm_device::Device;
 use tonearm_format::{State as StoreState, Superblock};
 use tonearm_layout::layouts;
-use tonearm_rt::{Boxed, Notify, Rt, Semaphore};
+use tonearm_rt::{Notify, Rt, Semaphore};
 use tonearm_trail::{Trail, TrailOptions, TrailStart, WriteCache};
 
 impl Engine {
@@ -37,15 +38,14 @@ impl Engine {
         mut progress: impl FnMut(Progress),
     ) -> Result<Engine, EngineError> {
         let devices: Vec<_> = members.iter().map(|member| member.device.clone()).collect();
-        // On the heap, and once for all callers: it is large.
-        let opening: Boxed<'_, _> = Box::pin(open(rt, pool, members, options, &mut progress));
-        let opened = opening.await;
+        let opened = open(rt, pool, members, options, &mut progress).await;
         // An operation on a lost array ends with an error that names no member.
         let lost = || array_of(&devices).and_then(|array| array.lost);
         opened.map_err(|error| lost().map_or(error, EngineError::Raid))
     }
 }
 
+#[boxed(?Send)]
 async fn open(
     rt: &Rt,
     pool: &BufPool,

@@ -7,7 +7,7 @@
 //!    are freed together with it (Trail 4.1, superseding).
 //! 3. A home write frees its block only if no newer version came meanwhile. Otherwise the block stays with the newer
 //!    version, and the hold moves to the first commit after the written one.
-//! 4. The commit that a block holds has the whole block in the log (its *image*), and every patch since then is behind
+//! 4. The commit that a block holds has the whole block in the log (its *image*), and every patch since then is after
 //!    it in the log ([`Slot::image`]).
 
 mod batch;

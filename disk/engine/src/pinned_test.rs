@@ -446,7 +446,7 @@ fn block_written_back_by_recovery_keeps_its_image() {
         Op::Commit(vec![Step::Write(0, 7)]),
         patch(2),
         patch(3),
-        // Written home behind the first entry; the patches come after it.
+        // Written home after the first entry; the patches come after it.
         Op::Cut(0, 1, 0),
         Op::LogStart,
         Op::Start(0, 1),

@@ -129,7 +129,7 @@ fn plan_even(
     })
 }
 
-/// The physical tracks of each drive behind the header area, as many as the log is to have.
+/// The physical tracks of each drive after the header area, as many as the log is to have.
 fn plan_physical(
     params: &CreateParams,
     head: &HeadParams,
@@ -159,7 +159,7 @@ fn plan_physical(
             });
         let map = TrackMap::from_tracks(chosen).map_err(|_| {
             EngineError::Create(format!(
-                "no track of the log drive has room for a block of {} bytes behind the first MiB",
+                "no track of the log drive has room for a block of {} bytes after the first MiB",
                 params.block_size
             ))
         })?;

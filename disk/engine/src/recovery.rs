@@ -56,7 +56,7 @@ pub struct RecoveryReport {
     pub records: u64,
     /// Commits recovered.
     pub commits: u64,
-    /// Records behind a hole of the ragged tail, dropped.
+    /// Records after a hole of the torn tail, dropped.
     pub discarded_records: u64,
     /// What was given up of a damaged log ([`OpenOptions::give_up_damaged_log`]).
     pub given_up: Option<GivenUp>,
@@ -350,9 +350,9 @@ pub(crate) fn describe(case: Case) -> &'static str {
         Case::End => "end of the log",
         Case::TornTail => "torn tail: records after a hole were never durable and are dropped",
         Case::DamagedBeforeTail | Case::DamagedProven => {
-            "damage: durable records behind it were given up"
+            "damage: durable records after it were given up"
         }
-        Case::Unreadable => "unreadable place: records behind it were given up",
+        Case::Unreadable => "unreadable place: records after it were given up",
         Case::BrokenCommit => "records that do not fit together: given up",
     }
 }

@@ -11,7 +11,7 @@ pub(crate) struct Done {
     pub blocks: u64,
     /// Number of those blocks that got a newer version meanwhile.
     pub superseded: u64,
-    /// The block behind the last one, if there are any.
+    /// The block after the last one, if there are any.
     pub next: Option<u64>,
 }
 

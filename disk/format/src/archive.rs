@@ -86,11 +86,11 @@ pub struct ArchiveHeader {
     pub number: u64,
     /// The opening of the archive that made it, from 1 on.
     pub epoch: u64,
-    /// Range, merged: its first commit. Base: the commit behind which the ranges for it begin. Opening, mark: as `last`. Part of a
+    /// Range, merged: its first commit. Base: the commit after which the ranges for it begin. Opening, mark: as `last`. Part of a
     /// base: its first block.
     pub first: u64,
     /// Range, merged: its last commit. Base: the first commit to which it can be restored. Opening: the last commit that is archived.
-    /// Mark: the commit that it names. Part of a base: the block behind its last one.
+    /// Mark: the commit that it names. Part of a base: the block after its last one.
     pub last: u64,
     /// Range, merged: states from this commit on, up to `exact_from`, cannot be had from it; 0 when all can. Base: see
     /// [`ArchiveHeader::kept_from`]; 0 when it does not say.
@@ -111,7 +111,7 @@ pub struct ArchiveHeader {
     /// CRC-32C in the header of the object before it in the chain; 0 for the first object, and outside of the chain. Merged:
     /// that of the first object that it stands for.
     pub previous_crc: u32,
-    /// In the chain: number of the last complete base behind which no commit is missing; 0 if there is none. Merged: number
+    /// In the chain: number of the last complete base after which no commit is missing; 0 if there is none. Merged: number
     /// of the first object that it stands for.
     pub base: u64,
     /// The payload is encrypted.
@@ -253,7 +253,7 @@ impl ArchiveHeader {
         }
     }
 
-    /// The CRC-32C by which the object of the chain behind it names what is before it.
+    /// The CRC-32C by which the object of the chain after it names what is before it.
     pub fn end_crc(&self) -> u32 {
         match self.kind {
             ArchiveKind::Merged => self.digest,
@@ -589,7 +589,7 @@ impl ArchiveOpening {
 /// A part of a base, as the base names it. It has the blocks from the end of the part before it on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ArchivePart {
-    /// The block behind its last one.
+    /// The block after its last one.
     pub end_block: u64,
     /// CRC-32C in its header.
     pub crc: u32,

@@ -551,7 +551,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_a_decoder_panic(mut bytes in prop::collection::vec(any::<u8>(), SECTOR..SECTOR + 1), kind in 0..6) {
-        // With the signatures and checksums in place the fields behind them are reached.
+        // With the signatures and checksums in place the fields after them are reached.
         match kind {
             0 => bytes[..12].copy_from_slice(b"TONEARM\0\x01\0\0\0"),
             1 => bytes[..12].copy_from_slice(b"\xffTNREC\r\n\x01\0\0\0"),

@@ -264,7 +264,7 @@ impl FileExtent {
     /// Reads the item of block `at` of a file.
     ///
     /// # Errors
-    /// When it is no extent, or ends behind all blocks of a file or of the area.
+    /// When it is no extent, or ends beyond all blocks of a file or of the area.
     pub fn decode(at: u64, bytes: &[u8]) -> Result<Self, FormatError> {
         let raw = <&[u8; 16]>::try_from(bytes).map_err(|_| bad("extent", "its length is wrong"))?;
         let (block, rest) = raw.split_first_chunk::<8>().expect("16 bytes");
@@ -283,12 +283,12 @@ impl FileExtent {
         if ends_by(at, FILE_BLOCKS_LIMIT) && ends_by(found.block, LIST_ID_LIMIT) {
             Ok(found)
         } else {
-            Err(bad("extent", "it ends behind all blocks"))
+            Err(bad("extent", "it ends beyond all blocks"))
         }
     }
 }
 
-/// Reads the item of an orphan: the size behind which the file is to be cut off, or `None` for one that is to be deleted.
+/// Reads the item of an orphan: the size beyond which the file is to be cut off, or `None` for one that is to be deleted.
 ///
 /// # Errors
 /// When it is no such item.

@@ -127,7 +127,7 @@ pub struct Entry {
 }
 
 impl Entry {
-    /// True when `next`, the entry behind this one, patches the next word of the same block in the same commit.
+    /// True when `next`, the entry after this one, patches the next word of the same block in the same commit.
     fn runs_on(&self, next: &Self) -> bool {
         match (self.kind, next.kind) {
             (EntryKind::Patch { at, .. }, EntryKind::Patch { at: behind, .. }) => {
@@ -200,11 +200,11 @@ pub struct RecordHeader {
     pub log_start_seq: RecordSeq,
     /// All records up to this number were durable when this one was written.
     pub durable_seq: RecordSeq,
-    /// Commit of the first entry. Each entry marked `last` ends a commit, and the entry behind it begins the next.
+    /// Commit of the first entry. Each entry marked `last` ends a commit, and the entry after it begins the next.
     pub first_lsn: Lsn,
     /// True when the first entry continues the commit that the record before left unfinished.
     pub continues: bool,
-    /// Sectors of payload behind the header.
+    /// Sectors of payload after the header.
     pub payload_sectors: u32,
     /// The changes, in commit order.
     pub entries: Vec<Entry>,
@@ -422,7 +422,7 @@ fn entries_of(slots: &[u8]) -> Result<Vec<Entry>, FormatError> {
 
 type Slot = [u8; ENTRY_BYTES];
 
-/// The patches of the run that begins with `raw`, whose words are in `slots`, and the slots behind it.
+/// The patches of the run that begins with `raw`, whose words are in `slots`, and the slots after it.
 fn run_of<'a>(
     raw: &RawEntry,
     slots: &'a [Slot],

@@ -1,5 +1,5 @@
 //! Segment summary: lists the contents of a partial segment. One copy lies before the blocks of the partial and one
-//! behind them; both have the same bytes. Byte table: `docs/format/segments.md`.
+//! after them; both have the same bytes. Byte table: `docs/format/segments.md`.
 
 use crate::error::check_numbers;
 use crate::geometry::COUNTER_MAX;
@@ -90,7 +90,7 @@ pub struct Summary {
     pub next: u64,
     /// Number of the partial in its segment, from 0.
     pub partial: u32,
-    /// Its items. Their blocks lie behind the front copy in this order.
+    /// Its items. Their blocks lie after the front copy in this order.
     pub entries: Vec<SummaryEntry>,
 }
 

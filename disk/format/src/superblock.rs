@@ -383,7 +383,7 @@ impl Superblock {
         })
     }
 
-    /// Byte offset behind the home blocks of data member `index`.
+    /// Byte offset after the home blocks of data member `index`.
     pub fn data_end(&self, index: usize) -> u64 {
         let member = &self.members[index];
         match self.segments() {

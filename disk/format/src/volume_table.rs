@@ -40,7 +40,7 @@ pub fn volume_faults<'a>(
 struct Seen<'a> {
     names: BTreeSet<&'a str>,
     kinds: Vec<VolumeKind>,
-    /// Extents: first block, the block behind the last one, and the volume.
+    /// Extents: first block, the block after the last one, and the volume.
     blocks: BTreeMap<u64, (u64, &'a str)>,
 }
 

@@ -74,7 +74,7 @@ struct Current {
     blocks: u64,
     /// All of them are on its list, and in no other place.
     has_own_blocks: bool,
-    /// The first block of the file behind its extents so far.
+    /// The first block of the file after its extents so far.
     next: u64,
 }
 
@@ -455,7 +455,7 @@ pub(crate) async fn next_items(disk: &Disk, from: Key) -> Result<Vec<(Key, Vec<u
     .await
 }
 
-/// The smallest key behind `key`; `None` when there is none.
+/// The smallest key after `key`; `None` when there is none.
 pub(crate) fn after(key: Key) -> Option<Key> {
     let at = key.at.wrapping_add(1);
     match (at, key.kind.checked_add(1)) {

@@ -236,10 +236,10 @@ struct Resize {
     size: u64,
     /// The file before.
     inode: Inode,
-    /// The block that the new end cuts, if the file becomes shorter. What is behind the end must read as zeroes when the file
+    /// The block that the new end cuts, if the file becomes shorter. Bytes beyond the end must read as zeroes when the file
     /// grows again.
     tail: Option<u64>,
-    /// The blocks behind the end, and the place of the first one in the file.
+    /// The blocks beyond the end, and the place of the first one in the file.
     cut: Option<(u64, Vec<u64>)>,
     /// They are more than one unit frees, so that none are freed in this one.
     is_large: bool,
@@ -288,7 +288,7 @@ impl Resize {
             inode.list = 0;
         }
         if self.is_large {
-            // The rest is done behind this unit, at the next opening if need be.
+            // The rest is done after this unit, at the next opening if need be.
             meta.put(orphan_key(ino), &self.size.to_le_bytes())?;
         }
         if self.size < inode.size {
@@ -339,7 +339,7 @@ impl Fs {
         Ok(pieces)
     }
 
-    /// Writes `data` at `offset`, in one unit. The file grows as needed, with a hole if `offset` is behind its end. Returns the
+    /// Writes `data` at `offset`, in one unit. The file grows as needed, with a hole if `offset` is beyond its end. Returns the
     /// place of the commit, 0 for none.
     ///
     /// # Errors
@@ -623,7 +623,7 @@ impl Fs {
         }
         let (mut first, most) = (whole.start, self.unit_blocks_max());
         loop {
-            // A unit frees some of the blocks, and the next one goes on behind them.
+            // A unit frees some of the blocks, and the next one goes on after them.
             let (freed, stop) = if first < whole.end {
                 self.look(|meta| meta.blocks_in(ino, first..whole.end, most))
                     .await?
@@ -649,7 +649,7 @@ impl Fs {
     /// The next byte from `offset` on that has space, or has none.
     ///
     /// # Errors
-    /// When there is none, or `offset` is behind the end.
+    /// When there is none, or `offset` is beyond the end.
     #[boxed(?Send)]
     pub async fn seek(&self, ino: u64, offset: u64, what: Seek) -> Result<u64, FsError> {
         let used = self.take(ino);

@@ -52,8 +52,8 @@ pub enum FsError {
         XATTR_NAMES_MAX
     )]
     TooManyAttributes,
-    /// Nothing there: a search for data or a hole behind the end.
-    #[error("there is nothing behind this offset")]
+    /// Nothing there: a search for data or a hole beyond the end.
+    #[error("there is nothing beyond this offset")]
     NothingBehind,
     /// The file system does not do this.
     #[error("{0}")]

@@ -213,7 +213,7 @@ impl Fs {
         self.user
     }
 
-    /// Calls `watcher` behind each commit of sessions.
+    /// Calls `watcher` after each commit of sessions.
     pub fn watch_sessions(&self, watcher: impl Fn(Invalidation) + 'static) {
         *self.state.watcher.borrow_mut() = Some(Box::new(watcher));
     }
@@ -460,7 +460,7 @@ impl Fs {
         self.committed().take(ino).file.changes.clone()
     }
 
-    /// The committed size of a file that is in use, if it is known. It is known behind each commit that has changed the file.
+    /// The committed size of a file that is in use, if it is known. It is known after each commit that has changed the file.
     pub fn known_size(&self, ino: u64) -> Option<u64> {
         self.state.files.get(ino)?.size.get()
     }

@@ -220,7 +220,7 @@ impl<'a, 'b> Meta<'a, 'b> {
         }
     }
 
-    /// The extents of a file from the one that has block `first` on, or lies behind it, in order, until `each` returns false.
+    /// The extents of a file from the one that has block `first` on, or lies after it, in order, until `each` returns false.
     pub fn extents(
         &mut self,
         ino: u64,
@@ -270,7 +270,7 @@ impl<'a, 'b> Meta<'a, 'b> {
         }
     }
 
-    /// The note that a file is to be deleted, or to be cut off behind a size.
+    /// The note that a file is to be deleted, or to be cut off beyond a size.
     pub fn orphan(&mut self, ino: u64) -> Result<Option<Option<u64>>, Stop> {
         let note = self.items.get(orphan_key(ino))?;
         let note = note.as_deref().map(decode_orphan).transpose();
@@ -425,7 +425,7 @@ pub(crate) fn orphan_key(ino: u64) -> Key {
     }
 }
 
-/// The extent of an item. `area_end` is behind the last block that there is.
+/// The extent of an item. `area_end` is after the last block that there is.
 pub(crate) fn extent(key: Key, value: &[u8], area_end: u64) -> Result<FileExtent, FsError> {
     let extent = FileExtent::decode(key.at, value).map_err(damage_of(key.ino))?;
     if extent.block + u64::from(extent.count) > area_end {

@@ -591,7 +591,7 @@ impl Fs {
         .await
     }
 
-    /// Up to `most` names of a directory behind the place `after`; the first listing begins behind 0.
+    /// Up to `most` names of a directory after the place `after`; the first listing begins after 0.
     ///
     /// # Errors
     /// When it is no directory.

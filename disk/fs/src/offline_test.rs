@@ -140,7 +140,7 @@ fn a_file_is_found_by_its_path() {
 fn names_with_equal_hashes_are_distinguished() {
     let mut space = Space::new(16);
     let first = space.make(b"first", REGULAR, 1);
-    // The next name's item lies behind that of another name, which has taken its place.
+    // The next name's item lies after that of another name, which has taken its place.
     let at = hash(HASH_KEY, b"second");
     let other = DirEntry {
         ino: first,
@@ -234,7 +234,7 @@ fn extents_are_cut_off_at_the_end() {
     assert_eq!(error.to_string(), text);
 }
 
-/// Directories with names that sort differently with and without the slash behind them, and more names than fit in memory.
+/// Directories with names that sort differently with and without the slash after them, and more names than fit in memory.
 #[test]
 fn files_are_listed_in_the_order_of_their_paths() {
     let mut space = Space::new(600);

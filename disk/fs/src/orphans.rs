@@ -326,7 +326,7 @@ impl Fs {
         }
     }
 
-    /// Frees the blocks behind a new size of a large file, and removes the note that they are to be freed. A file without a
+    /// Frees the blocks beyond a new size of a large file, and removes the note that they are to be freed. A file without a
     /// name stays an orphan.
     pub(crate) async fn finish_cut(&self, ino: u64, size: u64) -> Result<(), FsError> {
         let first = size.div_ceil(self.block());

@@ -17,7 +17,7 @@ pub(crate) const TYPE: u32 = 0o170_000;
 
 /// Most extended attributes of a file.
 pub(crate) const XATTRS_MAX: usize = 1024;
-/// Most bytes of their names, with a zero byte behind each: Linux lists no more.
+/// Most bytes of their names, with a zero byte after each: Linux lists no more.
 pub(crate) const XATTR_NAMES_MAX: usize = 1 << 16;
 
 /// A file's number and attributes.

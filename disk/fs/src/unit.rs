@@ -403,7 +403,7 @@ impl Fs {
     ) -> Result<(), FsError> {
         unit.check_failed()?;
         self.take_inos(edit.next_ino);
-        // A file without a name that the unit has changed, or has taken the last name, is deleted behind the unit.
+        // A file without a name that the unit has changed, or has taken the last name, is deleted after the unit.
         let fs = self.committed();
         edit.inodes()
             .for_each(|ino| unit.with_file(&fs, ino, |_| ()));

@@ -73,7 +73,7 @@ impl FileState {
         self.content.acquire(1).await
     }
 
-    /// The last commit, since the file came into use, behind which a unit cannot end that has used the content before. On the
+    /// The last commit, since the file came into use, after which a unit cannot end that has used the content before. On the
     /// mount that is any change of the content. Sessions have locks for that, and their units may write to the same blocks as
     /// others: only the blocks must be the same.
     pub fn content_changed(&self, way: Way) -> Lsn {

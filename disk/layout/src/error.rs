@@ -48,7 +48,7 @@ pub enum HomeError {
     MapPage {
         /// First block that is found through it.
         first: u64,
-        /// The block behind the last one.
+        /// The block after the last one.
         end: u64,
         /// Name of the member.
         member: String,

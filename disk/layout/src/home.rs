@@ -363,7 +363,7 @@ pub struct SegmentStats {
     pub checkpoints: u64,
     /// Bytes written into their slots; changed pages are counted as `table_writes`.
     pub checkpoint_bytes: u64,
-    /// Partial segments that the opening found behind the checkpoint.
+    /// Partial segments that the opening found after the checkpoint.
     pub recovered_partials: u64,
     /// What the last decision which blocks are hot was.
     pub hot: HotStats,

@@ -79,7 +79,7 @@ pub trait Files: Send + Sync {
     /// `NotFound`; `Failed` when a part of the path before the last one is a symbolic link or no directory.
     fn look(&self, path: &str) -> Result<FileInfo, FilesError>;
 
-    /// A part of the directory at `path`: the first one for `after` 0, else the one behind that with this `after`.
+    /// A part of the directory at `path`: the first one for `after` 0, else the one after that with this `after`.
     ///
     /// # Errors
     /// As for [`Files::look`]; `Failed` when it is no directory.

@@ -48,7 +48,7 @@ impl Aru {
         self.run(async move |aru, _| aru.delete_list(list).await)
     }
 
-    /// Makes a block of zeroes on a list, behind `after` or at the head, and places it near its predecessor. No other
+    /// Makes a block of zeroes on a list, after `after` or at the head, and places it near its predecessor. No other
     /// unit gets its identifier from now on. Others see the block on the list when the unit ends.
     ///
     /// # Errors
@@ -149,7 +149,7 @@ impl Store {
         self.simple(async move |context| context.disk.delete_list(list).await)
     }
 
-    /// Makes a block of zeroes on a list, behind `after` or at the head.
+    /// Makes a block of zeroes on a list, after `after` or at the head.
     ///
     /// # Errors
     /// As for [`Aru::new_block`] and [`Aru::end`].

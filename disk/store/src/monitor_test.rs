@@ -37,7 +37,7 @@ fn ready_tasks_run_on_the_entering_thread() {
         let (ran, runs) = channel::<ThreadId>();
         let thread = std::thread::spawn(move || {
             let me = std::thread::current().id();
-            // The first turn may find the task before it waits. The second one comes behind the end of the first.
+            // The first turn may find the task before it waits. The second one comes after the end of the first.
             for _ in 0..2 {
                 waker.notify();
             }

@@ -544,7 +544,7 @@ const OF_ONE_THREAD: [Setup; 5] = [
             .setup_coop_taskrun()
             .setup_taskrun_flag();
     },
-    // 5.18: one bad entry does not stop the entries behind it.
+    // 5.18: one bad entry does not stop the entries after it.
     |builder| {
         builder.setup_submit_all();
     },

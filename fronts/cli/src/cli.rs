@@ -380,7 +380,7 @@ Examples:
   qemu-img convert -O raw debian.qcow2 image.raw            first, for an image that is not raw
 
 Only what is not zero is written, and what the volume held before is zeroed where the image has
-nothing, also behind its end: the volume reads as the image, and then as zeroes. On return that is
+nothing, also beyond its end: the volume reads as the image, and then as zeroes. On return that is
 durable. It is no atomic unit: after an interruption the volume holds a part of the image; put it
 again. Refused while clients use the volume, unless there is a --force.")]
 pub struct VolumePut {

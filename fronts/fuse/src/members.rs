@@ -179,7 +179,7 @@ mod tests {
             (Some(7), Some(7), Some(7))
         );
         assert_eq!((of(child.id()), of(1), of(0)), (Some(7), None, None));
-        // Its child goes on behind an aborted unit, and is not taken for another process.
+        // Its child goes on after an aborted unit, and is not taken for another process.
         members.end(7, true);
         assert_eq!((of(child.id()), of(thread)), (Some(7), None));
         child.kill().expect("kill");

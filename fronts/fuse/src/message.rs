@@ -15,13 +15,13 @@ pub struct Request {
     pub(crate) member: Option<u64>,
     /// The handle of the file, also the one that is being opened; 0 for none.
     pub(crate) handle: u64,
-    /// What is asked.
+    /// The operation.
     pub(crate) operation: Operation,
     /// Sends the answer.
     pub(crate) reply: Box<dyn Responder>,
 }
 
-/// Brings the answer of a request to who has asked. A transport implements it.
+/// Sends the answer of a request to its caller. A transport implements it.
 pub(crate) trait Responder: Send {
     /// Adds a line of a directory. True when there is no room for it.
     fn add(&mut self, line: Line<'_>) -> bool;
@@ -72,7 +72,7 @@ pub struct Changes {
     pub ctime: Option<Time>,
 }
 
-/// What is asked. Numbers are those of inodes.
+/// The operation. Numbers are those of inodes.
 #[doc(hidden)]
 pub enum Operation {
     LookUp {

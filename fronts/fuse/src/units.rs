@@ -2,7 +2,7 @@
 //!
 //! A unit lives as long as the handle on which it was begun. To it belong the files that were enlisted, and, if it was begun for
 //! processes, what these ask for and the files that they open. A handle belongs to one unit until that takes effect, then to
-//! none; behind a unit without effect it is of no use.
+//! none; after a unit without effect it is of no use.
 //!
 //! The kernel keeps no names and attributes that an open unit has changed, so that it asks for each process. Files of a unit are
 //! open without its page cache. So members see their unit, and others what is committed.

@@ -32,7 +32,7 @@ pub enum Malformed {
         /// Length of the table.
         bytes: u32,
     },
-    /// A part that the device reads comes behind one that it writes.
+    /// A part that the device reads comes after one that it writes.
     #[error("a chain has a part to read after a part to write")]
     Order,
     /// There is no memory there.

@@ -151,7 +151,7 @@ impl Executor {
         Ok((Status::Done, bytes))
     }
 
-    /// Copies a piece to the guest. Returns the place behind it.
+    /// Copies a piece to the guest. Returns the place after it.
     fn put(&self, chain: &Chain, at: u64, piece: &Piece) -> Result<u64, Malformed> {
         let mut at = at;
         let mut copy = |data: &[u8]| {

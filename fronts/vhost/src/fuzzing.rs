@@ -50,7 +50,7 @@ impl Machine {
         }
     }
 
-    /// Puts `content` at the start of the guest's memory, and zeroes behind it. Carries out the request of each descriptor of the ring,
+    /// Puts `content` at the start of the guest's memory, and zeroes after it. Carries out the request of each descriptor of the ring,
     /// one after the other.
     ///
     /// # Panics

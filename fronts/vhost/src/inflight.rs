@@ -198,7 +198,7 @@ impl Inflight {
         self.store(LAST_HEAD_AT, head);
     }
 
-    /// Forgets that request, which is in the used ring now. `used` is the ring's index behind it.
+    /// Forgets that request, which is in the used ring now. `used` is the ring's index after it.
     pub fn ended(&self, head: u16, used: u16) {
         self.mark(head, false);
         self.store(USED_AT, used);

@@ -22,7 +22,7 @@ fn requests_that_are_not_used_are_left_in_their_order() {
     ring.ended(0, 1);
     let after = next(&region);
     assert_eq!(after.left(1), [5, 7]);
-    // The order goes on behind the ones that were left.
+    // The order goes on after the ones that were left.
     after.begin(1);
     assert_eq!(next(&region).left(1), [5, 7, 1]);
     assert!(region.ring(1, SIZE).unwrap().unwrap().left(0).is_empty());
@@ -34,7 +34,7 @@ fn a_request_in_the_used_ring_is_not_left() {
     let ring = next(&region);
     ring.begin(3);
     ring.begin(4);
-    // The process dies behind the used ring, before its mark goes.
+    // The process dies after the used ring, before its mark goes.
     ring.ending(3);
     assert_eq!(next(&region).left(1), [4]);
     // The same once more, without a death between: the answer that was noted last is not forgotten twice.

@@ -80,7 +80,7 @@ impl Ring {
     }
 
     async fn run(self: Rc<Self>, left: Vec<u16>) {
-        // Another process may have died behind a used request and before it told the guest.
+        // Another process may have died after a used request and before it told the guest.
         self.call.iter().for_each(EventSender::notify);
         for head in left {
             self.start(head);

@@ -24,7 +24,7 @@ use vm_memory::{FileOffset, GuestAddress, GuestMemoryMmap, GuestRegionMmap, Mmap
 /// Most regions of memory of a guest, as QEMU has them.
 const REGIONS_MAX: usize = 509;
 
-/// Bytes of the configuration space that a monitor may read. What lies behind the fields is zero.
+/// Bytes of the configuration space that a monitor may read. What lies after the fields is zero.
 const CONFIGURATION_BYTES: usize = 256;
 
 /// The end of a connection that is none in order.
@@ -356,7 +356,7 @@ impl Session {
     }
 }
 
-/// Maps a region. Its file must have the bytes: what lies behind the end of a file ends the process that touches it.
+/// Maps a region. Its file must have the bytes: what lies beyond the end of a file ends the process that touches it.
 fn map(region: &VhostUserMemoryRegion, file: File) -> std::result::Result<MappedRegion, String> {
     let VhostUserMemoryRegion {
         guest_phys_addr,

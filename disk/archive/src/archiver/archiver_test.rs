@@ -209,7 +209,7 @@ fn sound_archive_is_continued_without_a_new_base() {
     }
 }
 
-/// The number behind the last one of the chain.
+/// The number after the last one of the chain.
 fn next_number(rig: &Rig) -> u64 {
     let names = rig.names("chain/");
     names

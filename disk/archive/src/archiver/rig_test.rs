@@ -264,7 +264,7 @@ impl Source for Rig {
             Ok(if after > durable {
                 SeekResult::Ahead(Lsn(durable))
             } else {
-                SeekResult::Behind(Lsn(after), after as u32)
+                SeekResult::After(Lsn(after), after as u32)
             })
         })
     }

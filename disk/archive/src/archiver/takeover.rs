@@ -86,7 +86,7 @@ impl Archiver<'_> {
             .open(self.source.now(), self.source.unix_ms(), end.as_ref());
         self.epoch += 1;
         match self.source.seek(known).await? {
-            SeekResult::Behind(lsn, digest) => (self.archived, self.digest) = (lsn, digest),
+            SeekResult::After(lsn, digest) => (self.archived, self.digest) = (lsn, digest),
             SeekResult::Lost => self.skip().await?,
             SeekResult::Differs => {
                 return Err(ArchiveError::Diverged {

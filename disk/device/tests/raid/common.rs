@@ -90,7 +90,7 @@ impl World {
         self.devices[..members].iter().cloned().map(Some).collect()
     }
 
-    /// An array of the first `members` devices. With `records`, the device behind them takes parity records.
+    /// An array of the first `members` devices. With `records`, the device after them takes parity records.
     pub fn open(
         &self,
         members: usize,

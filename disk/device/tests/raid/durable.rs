@@ -221,7 +221,7 @@ enum Repair {
     Close,
 }
 
-/// Parity that was corrected is right behind a second cut, although nothing says any more where the first one was.
+/// Parity that was corrected is right after a second cut, although nothing says any more where the first one was.
 #[test]
 fn corrected_parity_survives_a_second_cut() {
     let members = 3;

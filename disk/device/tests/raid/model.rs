@@ -160,7 +160,7 @@ fn life(seed: u64) {
             run(&world, &array, &model, &mut rng, async move {
                 timer.sleep(tonearm_base::Nanos(after)).await;
                 match way {
-                    // The second life's members are not all behind a plan of their number.
+                    // The second life's members are not all after a plan of their number.
                     0 if on_disk => plan.on(|a| a.is_write(), crate::failures::EIO),
                     1 if on_disk => plan.on(|_| true, crate::failures::EIO),
                     _ => failing.fail(victim).await.unwrap(),

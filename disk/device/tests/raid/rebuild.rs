@@ -15,7 +15,7 @@ use tonearm_world::filters::Effect;
 
 const MEMBER: u64 = 160 << 20;
 
-/// A degraded array with some content, and a replacement behind its members.
+/// A degraded array with some content, and a replacement after its members.
 fn degraded(members: usize, member_bytes: u64) -> (World, Raid5) {
     let world = World::new(7, members + 1, member_bytes);
     let array = world.open(members, UNIT, CLEAN, false).unwrap();

@@ -13,10 +13,10 @@ use crate::spill::Spilled;
 use crate::state::Life;
 use crate::table;
 use crate::tree;
+use async_recursion::async_recursion as boxed;
 use std::rc::Rc;
 use tonearm_base::Lsn;
 use tonearm_engine::CommitChange;
-use tonearm_rt::Boxed;
 
 /// The changes that the end of a unit makes.
 struct Plan {
@@ -33,11 +33,8 @@ impl Aru {
     /// # Errors
     /// `Conflict` when units of others that have ended before make it impossible; read-only, full or failed. Nothing of
     /// the unit is applied then.
-    pub fn end(self) -> Boxed<'static, Result<Lsn, DiskError>> {
-        Box::pin(self.commit())
-    }
-
-    async fn commit(mut self) -> Result<Lsn, DiskError> {
+    #[boxed(?Send)]
+    pub async fn end(mut self) -> Result<Lsn, DiskError> {
         if self.has_no_changes() && self.tree.is_none() {
             return Ok(Lsn(0));
         }
@@ -186,7 +183,7 @@ impl Aru {
             match &outcome {
                 Outcome::Same => {}
                 Outcome::Put { entry, cut } => {
-                    // The cut comes first in the commit, before what is written behind it.
+                    // The cut comes first in the commit, before what is written after it.
                     let lost = map::split(&state.entry.extents, *cut).1;
                     changes.extend(lost.iter().map(map::trim_of));
                     changes.push(table::put(engine, pool, state.slot, entry));

@@ -41,7 +41,7 @@ impl Aru {
         Ok(())
     }
 
-    /// Makes a block of zeroes on a list, behind `after` or at the head, near its predecessor. No other unit gets its
+    /// Makes a block of zeroes on a list, after `after` or at the head, near its predecessor. No other unit gets its
     /// identifier from now on. Others see the block on the list when the unit ends.
     ///
     /// # Errors

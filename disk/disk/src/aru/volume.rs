@@ -17,7 +17,7 @@ pub(super) struct ShadowVolume {
     pub size: Option<u64>,
     /// First block whose committed content the unit has cut off. From there on all bytes are the unit's.
     pub cut: u64,
-    /// Blocks taken for it, behind those that it has.
+    /// Blocks taken for it, after those that it has.
     pub held: Vec<Extent>,
     /// The unit has made it.
     pub created: bool,

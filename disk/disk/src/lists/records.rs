@@ -17,7 +17,7 @@ pub(crate) trait Records {
     fn broken(&self, list: u64) -> DiskError;
 }
 
-/// Inserts a free block behind `after`, or at the head of the list.
+/// Inserts a free block after `after`, or at the head of the list.
 ///
 /// # Errors
 /// When there is no such list, or `after` is not on it. Nothing has changed then.

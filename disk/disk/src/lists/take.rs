@@ -1,4 +1,4 @@
-//! Finds free identifiers. It prefers the block behind the predecessor, because blocks of one list belong together.
+//! Finds free identifiers. It prefers the block after the predecessor, because blocks of one list belong together.
 
 use super::Id;
 use crate::core::Core;
@@ -9,7 +9,7 @@ use std::rc::Rc;
 const PROBES: u64 = 64;
 
 impl Core {
-    /// Takes a free block: behind block `near` if possible, else in the zone of `list` or near it.
+    /// Takes a free block: after block `near` if possible, else in the zone of `list` or near it.
     ///
     /// # Errors
     /// When the store is full, or a page cannot be read.

@@ -188,7 +188,7 @@ fn freed_ids_are_reused_once_no_unit_knows_them() {
         assert_ne!(other, blocks[1], "a unit may know it");
         watcher.abort();
         let again = disk.new_block(list, Some(blocks[0])).await.unwrap();
-        assert_eq!(again, blocks[1], "behind its predecessor");
+        assert_eq!(again, blocks[1], "after its predecessor");
         assert_eq!(
             bytes(vec![disk.read_block(again).await.unwrap()]),
             [0; BLOCK]

@@ -156,7 +156,7 @@ fn retained_memory_is_charged_and_reported() {
             );
             assert!(
                 uncounted < BESIDES,
-                "{kind:?}: {uncounted} kept and not told"
+                "{kind:?}: {uncounted} kept and not counted"
             );
         }
     }

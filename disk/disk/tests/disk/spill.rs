@@ -249,7 +249,7 @@ fn partial_write_sees_a_concurrent_spilled_commit() {
             assert!(found == content(1, 2)[..90], "{what}: before");
             if what != "shrink" {
                 let found = bytes(v.read(B + end as u64, B - end as u64).await.unwrap());
-                assert!(found == content(1, 2)[end..], "{what}: behind");
+                assert!(found == content(1, 2)[end..], "{what}: after");
             }
         });
     }

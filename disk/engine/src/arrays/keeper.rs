@@ -222,7 +222,7 @@ impl Keeper {
         Ok(unsaved)
     }
 
-    /// Writes `next` to the members that are `present`. Returns those that could not be told.
+    /// Writes `next` to the members that are `present`. Returns those on which it could not be saved.
     async fn save_on_members(
         &self,
         next: &ArrayDescriptor,

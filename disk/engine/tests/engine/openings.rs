@@ -139,7 +139,7 @@ fn an_opening_or_an_end_that_is_cut_anywhere_loses_nothing() {
     }
 }
 
-/// A process opens a store or closes it, and ends right behind one of its writes: what it has written is in the drives' caches. The
+/// A process opens a store or closes it, and ends right after one of its writes: what it has written is in the drives' caches. The
 /// next process reads all of that, and then the power fails.
 #[test]
 fn opening_after_a_kill_survives_power_cuts() {

@@ -1,4 +1,4 @@
-//! Reads of the home beside the write-back: no read meets a write of the same blocks, however long it takes.
+//! Reads of the data area during write-back: no read meets a write of the same blocks, however long it takes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use tonearm_rt::{IoError, Op};
 /// Blocks that are at home when a read begins.
 const BLOCKS: u64 = 12;
 
-/// A change that the write-back brings home beside the read: what is committed, and the blocks that change.
+/// A change that the write-back writes back during the read: what is committed, and the blocks that change.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum During {
     Write,
@@ -65,17 +65,17 @@ fn slow_read_of_the_data_area_sees_no_write_back() {
                 Reader::Scrub(_) => (10, &[4]),
                 _ => (1, &[0, 4, 6, BLOCKS - 1]),
             };
-            for beside in [During::Write, During::Trim, During::Zero] {
+            for change in [During::Write, During::Trim, During::Zero] {
                 for (moment, block) in
                     (0..moments).flat_map(|at| blocks.iter().map(move |b| (at, *b)))
                 {
                     for other in [None, Some(200)] {
                         let after = Nanos::from_micros(500 + 5000 * moment);
                         let case =
-                            format!("{reader:?}, {beside:?} of {block}, {other:?}, {after:?}");
+                            format!("{reader:?}, {change:?} of {block}, {other:?}, {after:?}");
                         run(&filled, OpenOptions::default(), async move |open: Open| {
                             let changed = (other, block);
-                            read_during(open, reader, after, beside, changed, &case).await;
+                            read_during(open, reader, after, change, changed, &case).await;
                         });
                     }
                 }
@@ -88,7 +88,7 @@ async fn read_during(
     open: Open,
     reader: Reader,
     after: Nanos,
-    beside: During,
+    change: During,
     (other, block): (Option<u64>, u64),
     case: &str,
 ) {
@@ -113,7 +113,7 @@ async fn read_during(
     rt.sleep(after).await;
     world.heal();
     for changed in other.into_iter().chain([block]) {
-        commit(&engine, vec![beside.of(changed)]).await.unwrap();
+        commit(&engine, vec![change.of(changed)]).await.unwrap();
     }
     engine.drain().await.unwrap();
     match (reader, reading.await) {
@@ -124,7 +124,7 @@ async fn read_during(
     if reader == Reader::Parts {
         now[5] = 2;
     }
-    now[block as usize] = if beside == During::Write { 3 } else { 0 };
+    now[block as usize] = if change == During::Write { 3 } else { 0 };
     assert_eq!(bytes(&engine, 0, BLOCKS).await.unwrap(), now, "{case}");
     let report = engine.scrub(Scrub::Look, |_, _| true).await.unwrap();
     assert!(report.is_sound(), "{case}: {report:?}");

@@ -1,4 +1,4 @@
-//! A node of a tree: slots in the order of the keys behind the header, and a heap of items that grows down from the end of
+//! A node of a tree: slots in the order of the keys after the header, and a heap of items that grows down from the end of
 //! the page.
 //!
 //! The engine logs the 8-byte words of a page that change. So an item never moves without need: items are aligned to
@@ -247,7 +247,7 @@ impl<B: AsRef<[u8]>> TreeNode<B> {
         }
         let first = extents.first().map_or(self.units(), |extent| extent.at);
         let rest = self.units().checked_sub(free_at);
-        dead += rest.ok_or(bad("an item ends behind the page"))?;
+        dead += rest.ok_or(bad("an item ends beyond the page"))?;
         if first != self.heap() || dead != self.dead() {
             return Err(bad("its heap or its dead bytes are not those of its items"));
         }
@@ -293,7 +293,7 @@ fn slot_at(index: usize) -> usize {
 }
 
 impl<B: AsRef<[u8]> + AsMut<[u8]>> TreeNode<B> {
-    /// Makes an empty node of a page. The bytes behind the header stay.
+    /// Makes an empty node of a page. The bytes after the header stay.
     ///
     /// # Panics
     /// When the page is no block of 4096 to 65536 bytes.

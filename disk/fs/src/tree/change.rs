@@ -1,6 +1,6 @@
 //! Changes of the tree: items are inserted, replaced and removed; pages are split, merged, taken and given back.
 //!
-//! A page that has no room is split in the middle. When the new item lies behind all others of the tree, the left page
+//! A page that has no room is split in the middle. When the new item lies after all others of the tree, the left page
 //! stays full and the new item gets a page of its own: so ascending keys fill their pages. A page that is less than a third
 //! full is merged with a neighbour of the same parent if an eighth of the page stays free: so the next inserts do not
 //! split it again. A page without items is given back.
@@ -175,7 +175,7 @@ impl<P: Pages> Tree<'_, P> {
         Ok(true)
     }
 
-    /// Merges a child of `parent` with the one before or behind it, if both fit into one page. Returns the number of the
+    /// Merges a child of `parent` with the one before or after it, if both fit into one page. Returns the number of the
     /// child that was given back, and that `parent` still names.
     fn merge(
         &mut self,

@@ -10,7 +10,7 @@ const EXTENTS: u64 = 20_000;
 /// Items of an extent that a page of the tree has at least.
 const ITEMS_OF_A_PAGE: u64 = 40;
 
-/// A file whose blocks are data and, behind each of them, a hole. Only the tree knows of them.
+/// A file whose blocks are data and, after each of them, a hole. Only the tree knows of them.
 async fn sparse_file(fs: &Fs) -> u64 {
     let ino = fs.make(ROOT_INO, b"sparse", FILE).await.unwrap().ino;
     fs.write(ino, 0, &[1; 4096]).await.unwrap();

@@ -1,8 +1,8 @@
 //! Writes blocks and zeroes home.
 //!
 //! The order, for one call:
-//! 1. Members that are not settled are flushed. A member is settled when everything that reads of its tables return is
-//!    durable. It is not settled after the opening, because an earlier process may have ended between a write and its
+//! 1. Members that are not durable are flushed. A member is durable when everything that reads of its tables return is
+//!    durable. It is not known to be durable after the opening, because an earlier process may have ended between a write and its
 //!    flush, nor after a failed call.
 //! 2. Whole groups that become zero are punched together with their table slots, with one operation for each run of
 //!    groups. All of these operations end before anything else is written.

@@ -259,7 +259,7 @@ impl Segments {
         blocks - place % blocks
     }
 
-    /// One partial at `end`: moves the end behind it and returns the write.
+    /// One partial at `end`: moves the end after it and returns the write.
     fn partial(
         &self,
         end: ChainEnd,

@@ -49,7 +49,7 @@ struct Best {
 }
 
 impl Best {
-    /// Takes a note of the block in `segment`, which tells `entry`.
+    /// Takes a note in `segment` that the block was overwritten at `entry`.
     fn see_note(&mut self, entry: MapEntry, segment: u64) {
         if self.entry.version < entry.version {
             *self = Self {
@@ -83,7 +83,7 @@ impl Best {
         }
         let whole = is_whole();
         if !same || whole || self.entry.is_hole() {
-            // A copy of the block that a note tells of.
+            // A copy of the block that a note names.
             let noted = self.noted.filter(|_| same);
             *self = Self {
                 entry,

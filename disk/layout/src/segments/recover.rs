@@ -1,6 +1,6 @@
 //! Opens a home: takes the newest checkpoint and applies the summaries of the partials written since.
 //!
-//! The chain ends at the first number of which neither copy of the summary is valid. No partial behind it was
+//! The chain ends at the first number of which neither copy of the summary is valid. No partial after it was
 //! acknowledged, and the engine's log replays their content. A place that cannot be read is an error, not the end of
 //! the chain.
 //!
@@ -216,7 +216,7 @@ impl Segments {
         Ok(())
     }
 
-    /// True when the segment where the map finds `block` is used again by the chain behind partial `seq`.
+    /// True when the segment where the map finds `block` is used again by the chain after partial `seq`.
     async fn is_used_again(&self, block: u64, seq: u64) -> Result<bool, HomeError> {
         match self.entry(block).await {
             Ok(known) => Ok(known.is_placed() && !self.is_older(known.place, seq)),

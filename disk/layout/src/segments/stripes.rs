@@ -45,7 +45,7 @@ impl Segments {
             return blocks as usize;
         };
         let segment = self.media.layout.segment_blocks();
-        // Counted from the start of the last segment. Those behind it begin with a part, too.
+        // Counted from the start of the last segment. Those after it begin with a part, too.
         let from = self.rest_of_segment().map_or(0, |rest| segment - rest);
         let to = ((from + blocks) / part).max(from / part + 1) * part;
         let (mut at, mut items) = (from, 0);

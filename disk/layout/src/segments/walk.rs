@@ -58,7 +58,7 @@ impl Content {
         copies.max_by_key(|summary| summary.seq)
     }
 
-    /// All partials of the segment's last use, from its start. Partials of earlier uses lie behind them and are older.
+    /// All partials of the segment's last use, from its start. Partials of earlier uses lie after them and are older.
     /// A partial with two damaged copies is skipped.
     pub fn partials(&self, store: &[u8; 16]) -> Vec<Summary> {
         let mut found: Vec<Summary> = Vec::new();

@@ -3,7 +3,7 @@
 //!
 //! A power cut at any moment is harmless: partials go to free segments, which no valid map uses. After the cut the map
 //! is that of the checkpoint with the chain of partials up to the first torn one. The engine's log replays the blocks
-//! of the call that are not in it. The originals of blocks that the cleaner had copied behind that point are still in
+//! of the call that are not in it. The originals of blocks that the cleaner had copied after that point are still in
 //! their places.
 
 use crate::error::HomeError;

@@ -83,7 +83,7 @@ fn a_damaged_checkpoint_slot_loses_nothing() {
                 let slot = store.shape.layout().slot_bytes();
                 for number in 0..2 {
                     let rotten = store.reopened(0).unwrap();
-                    // The header, or the table behind it.
+                    // The header, or the table after it.
                     let within = if round % 8 == 3 { 0 } else { 4096 };
                     rotten.destroy(HEADER_AREA_BYTES + number * slot + within, 1);
                     let mut again = rotten.reopened(0).unwrap();

@@ -32,7 +32,7 @@ fn stores(blocks: impl Iterator<Item = u64>) -> impl Iterator<Item = (u64, Store
     })
 }
 
-/// Some clients read [`BLOCK`] at once, `after` microseconds behind the writer's begin. Each needs the pages that the writer needs.
+/// Some clients read [`BLOCK`] at once, `after` microseconds after the writer's begin. Each needs the pages that the writer needs.
 fn read_during(store: &Store, after: u64, zeroes: Vec<ZeroRange>, blocks: Vec<HomeBlock>) {
     let (rt, home) = (store.rt.clone(), store.home.clone());
     store.rt.block_on(async move {

@@ -142,7 +142,7 @@ impl Planned {
         } else if self.array.is_none() {
             self.store.superblock.log_range(index)
         } else if index == 0 {
-            // A full disk must stop neither the log nor the parity records behind it.
+            // A full disk must stop neither the log nor the parity records after it.
             HEADER_AREA_BYTES..bytes
         } else {
             0..0

@@ -88,6 +88,6 @@ pub struct NewAttr {
 pub struct Listing {
     /// Files and directories, in no order that means anything.
     pub files: Vec<FileInfo>,
-    /// Where the next part begins; `None` behind the last one.
+    /// Where the next part begins; `None` after the last one.
     pub after: Option<u64>,
 }

@@ -10,7 +10,7 @@ Example:
   tonearm checkpoint disk.tonearm
         before a copy of the drive, or to make the next opening after a crash fast
 
-When it returns, every commit so far is at its home, and a recovery would begin behind it. Clients go
+When it returns, every commit so far is at its home, and a recovery would begin after it. Clients go
 on meanwhile. The store must be served: one that is closed has everything at home. The server writes
 home by itself, too, so no checkpoint is ever needed; `tonearm serve --checkpoint-every` makes one from
 time to time.")]

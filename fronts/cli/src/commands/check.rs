@@ -157,7 +157,7 @@ struct GivenUp {
     commits: u64,
     first_lsn: u64,
     last_lsn: Option<u64>,
-    /// Records behind the damage that could be read.
+    /// Records after the damage that could be read.
     records: u64,
 }
 

@@ -137,7 +137,7 @@ impl Making<'_> {
         }
     }
 
-    /// Applies the objects of `plan` behind the first `done`. Returns the plan that came to its end.
+    /// Applies the objects of `plan` after the first `done`. Returns the plan that came to its end.
     fn run(&mut self, mut plan: Plan, mut done: usize) -> anyhow::Result<Plan> {
         let mut tries_left = PLANS;
         loop {
@@ -347,7 +347,7 @@ fn create(arguments: &Restore, plan: &Plan, partial: &Path) -> anyhow::Result<()
     Ok(tonearm_store::create(partial, &options)?)
 }
 
-/// Applies the objects of the plan behind the first `done`.
+/// Applies the objects of the plan after the first `done`.
 fn fill(
     bucket: &Reader,
     plan: &Plan,

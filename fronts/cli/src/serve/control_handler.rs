@@ -54,8 +54,8 @@ pub fn spawn(rt: &Rt, replies: Replies, answer: impl Future<Output = ()> + 'stat
 /// Shortest time between two reports of progress.
 const PROGRESS_EVERY: Nanos = Nanos::from_millis(100);
 
-/// The error of a request that waits, of which nobody hears.
-const FORSAKEN: &str = "the client has gone";
+/// The error of a request whose client has gone. No client gets it.
+const CLIENT_GONE: &str = "the client has gone";
 
 /// How long the start of an archive waits until the archive is taken over.
 const TAKE_OVER: Nanos = Nanos::from_secs(10);
@@ -320,20 +320,20 @@ impl ControlHandler {
         let lsn = engine.marks().appended;
         engine.wait_durable(lsn).await?;
         let mut result = self.0.archives.mark(name, lsn)?;
-        match self.unless_forsaken(events, result.recv()).await? {
+        match self.unless_client_gone(events, result.recv()).await? {
             Some(done) => done.map_err(anyhow::Error::msg)?,
             None => anyhow::bail!("the archive has ended"),
         }
         Ok(Answer::Marked { lsn: lsn.0 })
     }
 
-    /// Has requests that wait look whether their clients are still there.
-    pub fn look_for_clients(&self) {
+    /// Ends the waits of requests whose clients have gone.
+    pub fn check_clients(&self) {
         self.0.client_gone.notify();
     }
 
     /// The result of `wait`, unless the client of `events` goes before.
-    async fn unless_forsaken<T>(
+    async fn unless_client_gone<T>(
         &self,
         events: &Replies,
         wait: impl Future<Output = T>,
@@ -343,8 +343,8 @@ impl ControlHandler {
             if let Poll::Ready(result) = wait.as_mut().poll(context) {
                 return Poll::Ready(Ok(result));
             }
-            if events.is_forsaken() {
-                return Poll::Ready(Err(anyhow::anyhow!(FORSAKEN)));
+            if events.is_client_gone() {
+                return Poll::Ready(Err(anyhow::anyhow!(CLIENT_GONE)));
             }
             // Registers this task. No notification can come while it is polled.
             let _noted = Pin::new(&mut self.0.client_gone.wait()).poll(context);
@@ -421,7 +421,7 @@ impl ControlHandler {
                 durable
             })
         };
-        let reached = self.unless_forsaken(events, reached).await??;
+        let reached = self.unless_client_gone(events, reached).await??;
         Ok(if reached {
             Waited::Reached
         } else {

@@ -51,12 +51,12 @@ fn a_client_that_goes_takes_its_request_along() {
     let serving = std::thread::spawn(move || serve(stream, &mailbox));
     writeln!(client, "{WAIT}").expect("sent");
     let (replies, mut messages) = asked(&executor, messages);
-    assert!(!replies.is_forsaken());
+    assert!(!replies.is_client_gone());
     drop(client);
     serving.join().expect("no panic").expect("an orderly end");
-    assert!(replies.is_forsaken());
+    assert!(replies.is_client_gone());
     let said = executor.rt.block_on(async move { messages.recv().await });
-    assert!(matches!(said, Some(Message::Forsaken)));
+    assert!(matches!(said, Some(Message::ClientGone)));
     assert!(!replies.send(Event::Failed("late".into())));
 }
 

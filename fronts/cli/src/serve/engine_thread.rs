@@ -391,7 +391,7 @@ impl Serving {
                 }
                 Message::Vhost(ask) => self.devices.answer(ask),
                 Message::Ublk(ask) => self.queues.answer(ask),
-                Message::Forsaken => self.control.look_for_clients(),
+                Message::ClientGone => self.control.check_clients(),
                 Message::Stop => break,
             }
         }

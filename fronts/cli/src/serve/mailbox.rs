@@ -25,8 +25,8 @@ pub enum Message {
     Vhost(tonearm_vhost::Ask),
     /// The queue of a ublk device is to be served.
     Ublk(tonearm_attach::Ask),
-    /// Nobody waits any more for the answer to some request.
-    Forsaken,
+    /// The client of a request has gone before its answer.
+    ClientGone,
     /// End connections and close the store.
     Stop,
 }
@@ -53,16 +53,16 @@ impl Mailbox {
     /// Asks. The events come as they are made; the last one is `Done` or `Failed`.
     pub fn ask(&self, request: Request) -> Asked {
         let (sender, events) = mpsc::channel();
-        let forsaken = Arc::new(AtomicBool::new(false));
+        let client_gone = Arc::new(AtomicBool::new(false));
         let replies = Replies {
             events: sender,
-            forsaken: forsaken.clone(),
+            client_gone: client_gone.clone(),
         };
         self.send(Message::Ask(request, replies));
         Asked {
             events,
             ended: false,
-            forsaken,
+            client_gone,
             mailbox: self.clone(),
         }
     }
@@ -72,7 +72,7 @@ impl Mailbox {
 #[derive(Clone)]
 pub struct Replies {
     events: mpsc::Sender<Event>,
-    forsaken: Arc<AtomicBool>,
+    client_gone: Arc<AtomicBool>,
 }
 
 impl Replies {
@@ -82,8 +82,8 @@ impl Replies {
     }
 
     /// True when nobody waits for the answer any more.
-    pub fn is_forsaken(&self) -> bool {
-        self.forsaken.load(Ordering::SeqCst)
+    pub fn is_client_gone(&self) -> bool {
+        self.client_gone.load(Ordering::SeqCst)
     }
 }
 
@@ -91,15 +91,15 @@ impl Replies {
 pub struct Asked {
     events: mpsc::Receiver<Event>,
     ended: bool,
-    forsaken: Arc<AtomicBool>,
+    client_gone: Arc<AtomicBool>,
     mailbox: Mailbox,
 }
 
 impl Drop for Asked {
     fn drop(&mut self) {
-        self.forsaken.store(true, Ordering::SeqCst);
+        self.client_gone.store(true, Ordering::SeqCst);
         if !self.ended {
-            self.mailbox.send(Message::Forsaken);
+            self.mailbox.send(Message::ClientGone);
         }
     }
 }

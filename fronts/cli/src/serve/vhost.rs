@@ -20,7 +20,7 @@ pub struct VhostUser {
 impl FromStr for VhostUser {
     type Err = String;
 
-    /// Reads `PATH[:VOLUME]`. What is behind the last colon is no volume if it has a slash.
+    /// Reads `PATH[:VOLUME]`. What is after the last colon is no volume if it has a slash.
     fn from_str(text: &str) -> Result<Self, String> {
         let (path, volume) = match text.rsplit_once(':') {
             Some((path, volume)) if !volume.contains('/') => (path, volume),

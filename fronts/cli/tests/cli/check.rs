@@ -7,7 +7,7 @@ use tonearm_layout::Piece;
 use tonearm_store::{Executor, ListId, Members, Store, StoreOptions, open_disk};
 
 const SLOT: usize = 256 << 10;
-/// Offset behind the log of these stores: superblocks and 8 MiB of log.
+/// Offset after the log of these stores: superblocks and 8 MiB of log.
 const HOME: u64 = 9 << 20;
 
 fn store(bench: &Bench) {
@@ -141,7 +141,7 @@ fn repair_reports_the_commits_it_gives_up() {
     records.sort_by_key(|(_, header)| header.seq);
     let (at, header) = &records[1];
     let (first, last) = (header.first_lsn.0, records[records.len() - 1].1.first_lsn.0);
-    assert!(last > first, "several commits are behind it");
+    assert!(last > first, "several commits are after it");
     bench.overwrite("a", *at, &[0x5a; 16]);
     std::fs::copy(bench.path("a"), bench.path("b")).expect("a copy");
 

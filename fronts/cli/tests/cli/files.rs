@@ -12,7 +12,7 @@ use tonearm_fs::{New, ROOT_INO};
 use tonearm_store::files::FileSystem;
 use tonearm_store::{Executor, Members, open_disk};
 
-/// Offset behind the log of these stores: superblocks and 8 MiB of log.
+/// Offset after the log of these stores: superblocks and 8 MiB of log.
 const HOME: u64 = 9 << 20;
 
 fn store(bench: &Bench) {

@@ -105,7 +105,7 @@ fn bucket(bench: &Bench) -> RealBucket {
 }
 
 impl Archives {
-    /// Archives a store in the folder `live`: a base, and ranges behind it. The last of them, in an archive with `options_then`, frees
+    /// Archives a store in the folder `live`: a base, and ranges after it. The last of them, in an archive with `options_then`, frees
     /// blocks that have content in the base and in earlier ranges. Then `change` copies the archive to the folder `before`, and has
     /// its objects replaced.
     fn made(options_then: ArchiverOptions, change: impl FnOnce(&Bench, &Store)) -> Self {
@@ -296,7 +296,7 @@ impl Archives {
         }
     }
 
-    /// Objects of the archive are replaced at each of [`STOPS`], while a restore is stopped or behind its kill.
+    /// Objects of the archive are replaced at each of [`STOPS`], while a restore is stopped or after its kill.
     fn survive_the_change(&self, kinds: &[What]) {
         let mut restored = 0;
         for (what, objects) in kinds

@@ -72,7 +72,7 @@ fn remove_stale(path: &Path, address: &SocketAddrUnix) -> Result<(), ListenError
             path: path.to_owned(),
         });
     }
-    // Only a refused connection proves that there is no listener: behind a full
+    // Only a refused connection proves that there is no listener: after a full
     // backlog or missing permissions there may be one.
     let probe = new_socket().map_err(failed)?;
     match connect(&probe, address) {

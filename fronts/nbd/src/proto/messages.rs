@@ -1,7 +1,7 @@
 //! Messages of the transmission phase: requests, the rules that a request must meet before it reaches the store, and
 //! replies.
 //!
-//! A request is a compact header of 28 bytes, and the payload of a write behind it:
+//! A request is a compact header of 28 bytes, and the payload of a write after it:
 //!
 //! | bytes | field |
 //! | --- | --- |

@@ -13,7 +13,7 @@
 //! 1. Charges are at most the limit, plus what one payload needs beyond it.
 //! 2. A quarter is kept for proven clients, which have sent a whole payload before. They do not wait for clients that
 //!    never do.
-//! 3. Payloads of proven clients wait in the order in which they began. Behind them wait the others, the newest first,
+//! 3. Payloads of proven clients wait in the order in which they began. After them wait the others, the newest first,
 //!    so that a client that sends is served before one that has stopped. When every payload that has memory waits for
 //!    more, the first gets it and stays the first, so some payload can always become whole.
 

@@ -369,7 +369,7 @@ impl Window {
         self.peek = true;
     }
 
-    /// Memory to receive into, behind the present bytes, so large that `whole` bytes fit together.
+    /// Memory to receive into, after the present bytes, so large that `whole` bytes fit together.
     pub fn lend(&mut self, whole: usize) -> Data {
         let mut buf = self.buf.take().expect("no operation has the buffer");
         let left = self.end - self.start;

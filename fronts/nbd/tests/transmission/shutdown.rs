@@ -22,7 +22,7 @@ fn disconnecting_finishes_what_is_under_way() {
             length: 0,
         };
         bytes.extend_from_slice(&last.encode());
-        // Requests behind the disconnect do not count.
+        // Requests after the disconnect do not count.
         bytes.extend_from_slice(&last.encode());
         assert!(client.send(&bytes).await);
         let mut answered = 0;

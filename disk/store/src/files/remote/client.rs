@@ -53,7 +53,7 @@ struct Out {
 
 #[derive(Default)]
 struct Inbox {
-    /// Replies, by their numbers; the bytes begin behind the number.
+    /// Replies, by their numbers; the bytes begin after the number.
     replies: BTreeMap<u32, Vec<u8>>,
     /// A thread reads for all threads.
     reading: bool,
@@ -161,7 +161,7 @@ impl RemoteFiles {
         self.receive(number)
     }
 
-    /// Decodes the result of a reply, and the data behind it.
+    /// Decodes the result of a reply, and the data after it.
     fn result_of<'a, T: DeserializeOwned>(
         &self,
         reply: &'a [u8],
@@ -206,7 +206,7 @@ impl RemoteFiles {
         }
     }
 
-    /// Reads on from `bytes` until there is a frame. Also returns the bytes behind the frame.
+    /// Reads on from `bytes` until there is a frame. Also returns the bytes after the frame.
     fn read_one(&self, mut bytes: Vec<u8>) -> Result<(u32, Vec<u8>, Vec<u8>), String> {
         let broken = |why: wire::Violation| {
             format!(

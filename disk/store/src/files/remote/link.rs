@@ -18,7 +18,7 @@ use std::task::Poll;
 use tonearm_base::{Buf, BufPool, Nanos};
 use tonearm_rt::{Data, DeviceId, Io, Notify, Op, Permit, Rt, Semaphore};
 
-/// Longer data of replies is sent from a buffer of its own, not copied behind the head.
+/// Longer data of replies is sent from a buffer of its own, not copied after the head.
 const COPY_BYTES_MAX: usize = 64 << 10;
 
 /// Memory and times of a [`super::FileServer`]'s sessions.

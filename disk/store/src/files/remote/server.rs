@@ -1,7 +1,7 @@
 //! The server's end, on the engine's thread: each connection is a session.
 //!
 //! Bounds: the number of sessions ([`SESSIONS_MAX`]). For each session: one frame that is being received,
-//! [`CONCURRENT_MAX`] requests that go on beside later ones, the memory of its replies ([`FileServerLimits`]), and the
+//! [`CONCURRENT_MAX`] requests that run concurrently with later ones, the memory of its replies ([`FileServerLimits`]), and the
 //! files and units that `files/session.rs` allows. The disk bounds the memory of units. The server starts no further
 //! request of a session that does not take its replies.
 
@@ -21,7 +21,7 @@ use tonearm_rt::{Boxed, Contained, Data, DeviceId, Rt, Semaphore};
 
 /// Most sessions at a time.
 const SESSIONS_MAX: usize = 256;
-/// Most requests of a session that go on beside later ones.
+/// Most requests of a session that run concurrently with later ones.
 const CONCURRENT_MAX: u64 = 16;
 /// Bytes received at once.
 const RECEIVE_BYTES: usize = 128 << 10;
@@ -101,7 +101,7 @@ impl FileServer {
         };
         rt.spawn_contained(&contained, async move {
             let connection = Connection {
-                beside: Semaphore::new(link.rt(), CONCURRENT_MAX),
+                concurrent: Semaphore::new(link.rt(), CONCURRENT_MAX),
                 link,
                 session,
                 failed_units: RefCell::default(),
@@ -110,7 +110,7 @@ impl FileServer {
             let served = connection.serve().await;
             let Connection {
                 link,
-                beside,
+                concurrent,
                 greeted,
                 ..
             } = connection;
@@ -122,7 +122,7 @@ impl FileServer {
                 // A client without a hello takes the close for the absence of a server.
                 Ok(()) if state.links.is_stopping() && greeted.get() => {
                     // Requests that have begun get their replies.
-                    drop(beside.acquire(CONCURRENT_MAX).await);
+                    drop(concurrent.acquire(CONCURRENT_MAX).await);
                     link.fail(STOPPING.to_string()).await;
                 }
                 Ok(()) => {}
@@ -130,7 +130,7 @@ impl FileServer {
             // Units are ended before locks are released.
             state.sessions.end(number);
             link.close().await;
-            drop(beside.acquire(CONCURRENT_MAX).await);
+            drop(concurrent.acquire(CONCURRENT_MAX).await);
             state.links.open.borrow_mut().remove(&number);
             state.links.changed.notify();
         });
@@ -177,7 +177,7 @@ impl FileServer {
 enum Answered {
     /// With this reply.
     Now(Reply),
-    /// With the reply of work that goes on beside later requests.
+    /// With the reply of work that runs concurrently with later requests.
     Later(Boxed<'static, Reply>),
     /// Not at all.
     Not,
@@ -188,7 +188,7 @@ struct Connection {
     session: Session,
     /// The first error of each open unit, for its end.
     failed_units: RefCell<BTreeMap<AruId, FilesError>>,
-    beside: Semaphore,
+    concurrent: Semaphore,
     /// Both sides have said hello.
     greeted: Cell<bool>,
 }
@@ -348,7 +348,7 @@ impl Connection {
                 session.abort(aru);
                 Err(error)
             }
-            // Not beside later requests: the end must take effect before anything that comes later, above all before the end
+            // Not concurrently with later requests: the end must take effect before anything that comes later, above all before the end
             // of the session.
             None => session.end(aru).await,
         };
@@ -418,13 +418,13 @@ impl Connection {
         Ok(())
     }
 
-    /// Runs `work` beside later requests.
+    /// Runs `work` concurrently with later requests.
     async fn run_concurrently(
         &self,
         memory: ReplyMemory,
         work: impl Future<Output = Reply> + 'static,
     ) {
-        let permit = self.beside.acquire(1).await;
+        let permit = self.concurrent.acquire(1).await;
         let link = self.link.clone();
         let rt = link.rt().clone();
         rt.spawn_detached(async move {

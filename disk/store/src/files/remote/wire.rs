@@ -24,7 +24,7 @@ pub const HELLO_LEN: usize = 16;
 pub const DATA_MAX: usize = 1 << 20;
 /// Longest path in bytes.
 const NAME_MAX: usize = 4096;
-/// Most bytes of a frame behind its length.
+/// Most bytes of a frame after its length.
 pub const FRAME_MAX: usize = DATA_MAX + 4096;
 
 /// A request of a client.
@@ -68,7 +68,7 @@ pub enum Request<'a> {
         file: FileId,
         aru: Option<AruId>,
         offset: u64,
-        /// The data comes behind all other fields, without a length of its own.
+        /// The data comes after all other fields, without a length of its own.
         #[serde(skip)]
         data: &'a [u8],
     },
@@ -251,7 +251,7 @@ impl<'a> Request<'a> {
         match &mut request {
             Request::Write { data, .. } => *data = rest,
             _ if rest.is_empty() => {}
-            _ => return Err(Violation("a frame goes on behind its last field")),
+            _ => return Err(Violation("a frame goes on after its last field")),
         }
         request.check()?;
         Ok((number, request))
@@ -287,7 +287,7 @@ impl Reply {
     }
 }
 
-/// Decodes result and data of a reply from behind its number; `None` when the result is no `T`.
+/// Decodes result and data of a reply from after its number; `None` when the result is no `T`.
 pub fn result_of<'a, T: Deserialize<'a>>(
     body: &'a [u8],
 ) -> Option<(Result<T, FilesError>, &'a [u8])> {
@@ -305,7 +305,7 @@ fn frame(number: u32, message: &impl Serialize, data_len: usize, out: &mut Vec<u
     out[start..start + 4].copy_from_slice(&len.to_le_bytes());
 }
 
-/// Number of a frame without its length, and the bytes behind the number.
+/// Number of a frame without its length, and the bytes after the number.
 ///
 /// # Errors
 /// When the frame is too short for a number.

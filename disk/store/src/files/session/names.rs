@@ -92,7 +92,7 @@ impl Session {
         Ok(info(name.as_bytes(), &attr.inode))
     }
 
-    /// A part of the directory `path`, from behind the place `after` on.
+    /// A part of the directory `path`, from after the place `after` on.
     pub async fn list(&self, path: &str, after: u64) -> Result<Listing, FilesError> {
         let mut listing = Listing::default();
         let Some(fs) = self.fs().await? else {

@@ -68,7 +68,7 @@ fn describe(drive: &mut LogDrive, name: &str, kind: HeadKind) -> anyhow::Result<
     };
     let sectors = HEADER_AREA_BYTES / DRIVE_SECTOR..u64::MAX;
     let map = tonearm_drive_file::track_map(&file.spec, sectors)
-        .with_context(|| format!("{name} has no track behind its first MiB"))?;
+        .with_context(|| format!("{name} has no track after its first MiB"))?;
     drive.period_ps = (60e12 / disk.rotation.rpm).round() as u64;
     if kind == HeadKind::Formula {
         let deltas = tonearm_drive_file::deltas(disk);

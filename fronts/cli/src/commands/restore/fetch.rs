@@ -123,7 +123,7 @@ impl Drop for AtEnd {
     }
 }
 
-/// Applies the objects of `plan` behind the first `done` to `state`, in order. When the last argument of `apply` is true, what is
+/// Applies the objects of `plan` after the first `done` to `state`, in order. When the last argument of `apply` is true, what is
 /// applied must be on the disk when it returns: then `noted` notes how many objects that are.
 pub(super) fn apply<T>(
     bucket: &Reader,

@@ -14,7 +14,7 @@ fn memory_of_payloads_is_bounded_and_given_in_their_order() {
             sender.send((turn, share)).expect("the test waits");
         });
     }
-    // A small one behind does not pass the large one, which waits until it is alone.
+    // A small one after does not pass the large one, which waits until it is alone.
     let none = taken.recv_timeout(Duration::from_millis(50));
     assert_eq!(none.err(), Some(RecvTimeoutError::Timeout));
     drop(first);

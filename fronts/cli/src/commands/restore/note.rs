@@ -212,7 +212,7 @@ fn is_own(path: &Path) -> anyhow::Result<bool> {
     Ok(true)
 }
 
-/// A name as a note has it. One that is not UTF-8 is escaped behind a byte that no name has.
+/// A name as a note has it. One that is not UTF-8 is escaped after a byte that no name has.
 fn name_in_note(name: &OsStr) -> String {
     match name.to_str() {
         Some(name) => name.to_string(),

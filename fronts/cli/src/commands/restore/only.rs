@@ -42,7 +42,7 @@ pub(super) struct Only {
     extract: Extract,
     /// What is made, if it is a directory.
     directory: Option<Directory>,
-    /// Files without which it is not whole: what is behind its name in theirs, and the name that `--only` takes.
+    /// Files without which it is not whole: what is after its name in theirs, and the name that `--only` takes.
     companions: Vec<(&'static str, Vec<u8>)>,
 }
 
@@ -164,7 +164,7 @@ impl Only {
             .with_context(|| partial.display().to_string())
     }
 
-    /// Applies the objects of the plan behind the first `done`.
+    /// Applies the objects of the plan after the first `done`.
     pub(super) fn fill(
         &self,
         bucket: &Reader,

@@ -125,7 +125,7 @@ fn action_line(lines: &mut Vec<u8>, arrival_ns: u64, name: &str, action: &str) {
     let _ = write!(lines, " {action}");
 }
 
-/// Milliseconds, and the nanoseconds behind the point.
+/// Milliseconds, and the nanoseconds after the point.
 fn ms(nanos: u64) -> (u64, u64) {
     (nanos / 1_000_000, nanos % 1_000_000)
 }

@@ -355,7 +355,7 @@ fn wal_of_a_database_file_is_reported() {
 }
 
 impl Archives {
-    /// Archives a store with the file [`PATH`] in the folder `live`: a base, and ranges behind it, which are merged. The folder
+    /// Archives a store with the file [`PATH`] in the folder `live`: a base, and ranges after it, which are merged. The folder
     /// `before` has the archive as it was before that.
     fn of_a_file() -> Self {
         const BYTES: usize = 8 << 20;
