@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tonearm_base::Lsn;
 use tonearm_format::{ArchiveBase, ArchiveHeader, ArchiveKind, ArchiveOpening, Uuid};
 
-/// The objects of an archive, as far as their headers tell.
+/// The objects of an archive, as far as their headers say.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Catalog {
     /// What people call the place.
@@ -379,7 +379,7 @@ impl Catalog {
         }))
     }
 
-    /// The shape that an opening or a base tells.
+    /// The shape that an opening or a base has.
     async fn shape_in(
         &self,
         bucket: &dyn Bucket,

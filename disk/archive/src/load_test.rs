@@ -53,7 +53,7 @@ fn flag(number: u64) -> Option<&'static str> {
 fn latest_is_never_an_older_state_when_an_object_is_gone() {
     assert_eq!(latest(&sound()), Ok(LAST));
     assert_eq!(faults(&sound()), Vec::<String>::new());
-    // Nothing tells of the last one.
+    // Nothing refers to the last one.
     for number in 1..8 {
         let bucket = sound();
         bucket.objects.borrow_mut().remove(&link_name(number));

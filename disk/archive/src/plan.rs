@@ -353,7 +353,7 @@ impl PlannedObject {
     }
 }
 
-/// The last commit that can be restored, if nothing of the archive tells of a later one.
+/// The last commit that can be restored, if nothing of the archive names a later one.
 fn latest(catalog: &Catalog, restorable: &[Restorable]) -> Result<Lsn, String> {
     let fault = catalog.faults().pop();
     let fault = fault.map(|fault| format!("{fault} (`tonearm history` shows all that is wrong)"));
@@ -419,7 +419,7 @@ fn at_time(catalog: &Catalog, restorable: &[Restorable], last: Option<Lsn>) -> R
 }
 
 /// The last commit that was durable at `unix_ms`: the first one that was durable later ends the search, because the clock may
-/// have been set back after it. An opening and a base tell of a commit, too, which may be in no range: the first base may hold
+/// have been set back after it. An opening and a base name a commit, too, which may be in no range: the first base may hold
 /// all commits before the archive.
 async fn last_at(
     bucket: &dyn Bucket,

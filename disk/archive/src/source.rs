@@ -193,7 +193,7 @@ pub struct EngineSource(Rc<State>);
 struct State {
     engine: Engine,
     rt: Rt,
-    /// The time of day, in milliseconds since 1970. The executor's clock cannot tell it: it stands still while the machine
+    /// The time of day, in milliseconds since 1970. The executor's clock does not have it: it stands still while the machine
     /// sleeps, and the time of day may be set.
     clock: Box<dyn Fn() -> u64>,
     history: RefCell<Option<History>>,
@@ -243,7 +243,7 @@ impl EngineSource {
             (info.state, info.why) = (ArchiveState::Ended, Some(reason.to_string()));
         });
         self.end();
-        // Their senders are told by the end of the channel.
+        // Their senders notice the end of the channel.
         self.0.marks.take();
     }
 
@@ -418,7 +418,7 @@ impl State {
             Err(HistoryError::Lost(_)) => return Ok(ReadResult::Lost),
             Err(HistoryError::Log(error)) => return Err(error.into()),
         };
-        // What follows a commit that is skipped cannot be applied. The next read tells that it is lost.
+        // What follows a commit that is skipped cannot be applied. The next read reports that it is lost.
         let moved =
             |commit: &RecoveredCommit| moved_blocks(commit) * self.engine.block_size() as u64;
         let skipped = commits.iter().position(|commit| moved(commit) > moved_max);

@@ -40,7 +40,7 @@ pub type ArrayFuture<T> = Pin<Box<dyn Future<Output = Result<T, RaidError>>>>;
 /// True for the right content of a place.
 pub type Verifier = Box<dyn Fn(&[u8]) -> bool>;
 
-/// A place of a device of which its user can tell the right content.
+/// A place of a device of which its user knows the right content.
 pub struct Known {
     /// Its bytes on the device.
     pub range: Range<u64>,

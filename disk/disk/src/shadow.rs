@@ -174,7 +174,7 @@ impl Shadow {
         Ok(())
     }
 
-    /// Takes a version of a block. `part` tells which bytes the unit has written; `None` for all of them.
+    /// Takes a version of a block. `part` is the bytes that the unit has written; `None` for all of them.
     pub fn put(&mut self, shadows: &Shadows, key: Key, version: Version, part: Option<Box<Part>>) {
         self.enter(shadows, key, &version);
         if let Some(part) = &part {

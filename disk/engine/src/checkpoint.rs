@@ -41,7 +41,7 @@ impl Engine {
     pub(crate) async fn checkpoint_loop(self, interval: Nanos) {
         while self.0.check_writable().is_ok() {
             self.0.rt.sleep(interval).await;
-            // A failure has made the store read-only, and is told there.
+            // A failure has made the store read-only, and is reported there.
             let _ = self.checkpoint().await;
         }
     }

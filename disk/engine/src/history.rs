@@ -1,4 +1,4 @@
-//! What an archive reads of an open store: its durable commits, and its blocks. And what it tells: the last commit that is
+//! What an archive reads of an open store: its durable commits, and its blocks. And what it reports: the last commit that is
 //! archived.
 
 use crate::archived::{ArchiveInfo, ArchiveState};
@@ -66,7 +66,7 @@ impl Engine {
         archived.changed.notify();
     }
 
-    /// Resolves when the archiver has told something, or an archive begins.
+    /// Resolves when the archiver has reported something, or an archive begins.
     pub fn archive_changed(&self) -> Notified {
         self.0.archived.changed.wait()
     }

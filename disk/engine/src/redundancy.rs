@@ -1,4 +1,4 @@
-//! Arrays after a crash: the log tells where writes to an array may have been interrupted.
+//! Arrays after a crash: the log shows where writes to an array may have been interrupted.
 //!
 //! A power cut while an array writes data and parity may leave parity that does not match the data. The array does not
 //! know where, but the store does. Everything that is written to a member is one of these:

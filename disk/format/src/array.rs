@@ -3,7 +3,7 @@
 //!
 //! Valid if and only if: signature and version match, the checksum of the whole descriptor is right, and the fields are
 //! consistent with each other. Of several valid copies the one with the highest generation counts. The copy on the
-//! primary member of the store decides; the copies of the array's members tell only whether they were in use with it.
+//! primary member of the store decides; the copies of the array's members show only whether they were in use with it.
 
 use crate::error::check_numbers;
 use crate::geometry::{

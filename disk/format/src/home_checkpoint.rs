@@ -26,7 +26,7 @@ pub struct HomeCheckpoint {
     pub epoch: u64,
     /// Number of the next partial segment.
     pub seq: u64,
-    /// Its place.
+    /// The block where it begins.
     pub head: u64,
     /// Its number in its segment.
     pub partial: u32,

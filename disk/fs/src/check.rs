@@ -49,7 +49,7 @@ impl FsReport {
 /// What is known of a file.
 #[derive(Default)]
 struct Known {
-    /// None when only names tell of it.
+    /// None when only names refer to it.
     inode: Option<(u32, u32)>,
     /// Names of it.
     names: u32,

@@ -93,7 +93,7 @@ pub enum FsError {
 pub struct LeftOrphan {
     /// Its number; `None` when those that there are could not be found.
     pub ino: Option<u64>,
-    /// Why.
+    /// The reason.
     pub why: FsError,
 }
 

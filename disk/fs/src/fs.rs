@@ -7,7 +7,7 @@
 //!    content share it. So the blocks that were looked up are those that are read or written.
 //! 3. Within a unit of an application (`unit.rs`) operations change the unit alone, and its end changes the tree.
 //! 4. A file without a name lives while it is in use. The end of its last use deletes it, a handle or an operation. Its orphan
-//!    item tells the next opening that it is to be deleted.
+//!    item makes the next opening delete it.
 
 use crate::error::{FsError, LeftOrphan, damaged};
 use crate::meta::{Meta, Naming};
@@ -106,7 +106,7 @@ impl Drop for Use {
 
 impl Fs {
     /// Opens the file system of a store, and makes it if there is none. Deletes what the last opening left: files without a
-    /// name. Those that cannot be deleted stay ([`Fs::orphans_left`]). `clock` tells the time of day.
+    /// name. Those that cannot be deleted stay ([`Fs::orphans_left`]). `clock` returns the time of day.
     ///
     /// # Errors
     /// When the store is read-only and has no file system, is full, or the tree's header or root directory is damaged.

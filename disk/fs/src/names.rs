@@ -56,7 +56,7 @@ pub enum Rename {
 /// A name in a directory, with the place after which a listing goes on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Listed {
-    /// Its place.
+    /// Its position in the listing.
     pub place: u64,
     /// The file.
     pub ino: u64,

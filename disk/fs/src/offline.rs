@@ -160,7 +160,7 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
     }
 
     /// Calls `each` for the regular files, with path and inode, in the order of the bytes of their paths, which have no leading slash.
-    /// A file with several names is told with each of them.
+    /// A file with several names is listed with each of them.
     ///
     /// A directory with more names than are kept in memory is read several times.
     ///

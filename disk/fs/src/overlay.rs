@@ -81,7 +81,7 @@ pub(crate) struct Changed {
     /// Names with their directories.
     pub names: Vec<(u64, Vec<u8>)>,
     /// Files of which other items than the inode were changed. A unit may leave the inode as it was: it has replaced a name
-    /// within the time that the clock can tell apart.
+    /// within one tick of the clock.
     pub others: BTreeSet<u64>,
 }
 

@@ -101,7 +101,7 @@ async fn paths(disk: &Disk, files: BTreeSet<u64>) -> Result<BTreeMap<u64, Vec<u8
     Ok(paths)
 }
 
-/// The name of a directory, in the directory that its inode tells.
+/// The name of a directory, in the directory that its inode names.
 async fn name_of_directory(disk: &Disk, dir: u64) -> Result<Named, FsError> {
     let inode = crate::fs::look(disk, Naming::default(), |meta| meta.inode(dir)).await?;
     let (parent, mut found) = (inode.parent, None);

@@ -43,7 +43,7 @@ use tonearm_rt::Boxed;
 ///
 /// - **Segments as objects in a bucket.** A segment is one object that is put once and deleted once, so `write_back`
 ///   ends with a put instead of a write and a flush, and there is no [`ParityHome`]. Rounds are as large as an object,
-///   oldest blocks first. The layout retries after transient network errors; [`HomeError::NoSpace`] tells the engine to
+///   oldest blocks first. The layout retries after transient network errors; [`HomeError::NoSpace`] makes the engine
 ///   repeat the round later, and the store stays in use meanwhile.
 pub trait Home {
     /// The properties that do not change while the home is open.

@@ -1,6 +1,6 @@
 //! Where blocks live at home. [`Home`] is what the engine asks of a layout. There are two: in the overwrite layout
 //! every block has one fixed place (`overwrite/`), in the segments layout blocks are appended to segments and found
-//! through a block map (`segments/`). [`layouts`] chooses. [`separation`] tells hot blocks from cold ones (HyLog, paper 2).
+//! through a block map (`segments/`). [`layouts`] chooses. [`separation`] separates hot blocks from cold ones (HyLog, paper 2).
 //!
 //! The trait's documentation says what every layout must keep, and what it may rely on.
 

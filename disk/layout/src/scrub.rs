@@ -31,7 +31,7 @@ pub(crate) fn of_crc(range: Range<u64>, crc: u32) -> Known {
     }
 }
 
-/// A place of which nothing can be told, so that the parity there stays as it is.
+/// A place of which nothing is known, so that the parity there stays as it is.
 pub(crate) fn unknown(range: Range<u64>) -> Known {
     Known {
         range,

@@ -140,7 +140,7 @@ pub fn open_disk(
     Ok(executor.rt.block_on(opening)?)
 }
 
-/// The process that has the store at `path` open, as far as its lock tells.
+/// The process that has the store at `path` open, as far as its lock shows.
 pub fn holder(path: &Path) -> Option<u32> {
     let options = MemberOptions {
         read_only: true,

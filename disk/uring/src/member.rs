@@ -79,7 +79,7 @@ pub struct Member {
     pub logical_block_size: u32,
     /// True when I/O bypasses the page cache.
     pub direct: bool,
-    /// What is below a file that was made. A file system that overwrites it in place because it was told to is plain.
+    /// What is below a file that was made. A file system that overwrites it in place because of an attribute is plain.
     pub medium: Medium,
     /// As given.
     pub path: PathBuf,

@@ -50,7 +50,7 @@ pub enum AttachError {
     Unwritten {
         /// The device.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
     /// The user may not do this.
@@ -82,7 +82,7 @@ pub enum AttachError {
     Unanswered {
         /// What was asked.
         what: &'static str,
-        /// Why.
+        /// The reason.
         why: String,
     },
     /// A file of /sys or /dev cannot be read.
@@ -90,7 +90,7 @@ pub enum AttachError {
     Unreadable {
         /// The file.
         path: String,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
 }

@@ -115,8 +115,8 @@ impl Kernel {
             })
     }
 
-    /// Offers a device another socket, and tells it the size. The kernel takes the socket if the one that it has is dead. Otherwise
-    /// it keeps its own, and does not tell.
+    /// Offers a device another socket, and sends it the size. The kernel takes the socket if the one that it has is dead. Otherwise
+    /// it keeps its own, and reports nothing.
     ///
     /// # Errors
     /// When the kernel refuses.

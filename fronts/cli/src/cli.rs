@@ -361,7 +361,7 @@ pub enum VolumeAction {
         /// Refuse every change of it, by NBD or otherwise; also its deletion and a new size
         #[arg(long)]
         read_only: bool,
-        /// Take changes again; NBD clients that were told it is read-only have to reconnect
+        /// Take changes again; NBD clients that know it as read-only have to reconnect
         #[arg(long)]
         read_write: bool,
     },

@@ -9,7 +9,7 @@ const REQUEST_BYTES: u64 = 16 << 10;
 
 /// A request.
 pub struct Request {
-    /// Who asks.
+    /// The caller.
     pub(crate) caller: Caller,
     /// The unit of the process that asks, if it has one.
     pub(crate) member: Option<u64>,
@@ -30,7 +30,7 @@ pub(crate) trait Responder: Send {
     fn send(self: Box<Self>, result: Result<Answer, Errno>);
 }
 
-/// Who asks.
+/// The caller of an operation.
 #[derive(Clone, Copy)]
 pub(crate) struct Caller {
     pub uid: u32,

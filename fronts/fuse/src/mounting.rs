@@ -20,7 +20,7 @@ use std::process::{Command, Stdio};
 const DEVICE: &str = "/dev/fuse";
 /// The helper that may mount for users.
 const HELPER: &str = "fusermount3";
-/// How fusermount3 is told where to send the descriptor of the device.
+/// How fusermount3 gets to know where to send the descriptor of the device.
 const HELPER_SOCKET: &str = "_FUSE_COMMFD";
 
 /// A mount, which stays until it is unmounted.

@@ -1,4 +1,4 @@
-//! What the kernel is told: that files and names are no longer what it keeps. A thread of its own tells it, because the kernel may
+//! Invalidations for the kernel: files and names that are no longer what it keeps. A thread of its own sends them, because the kernel may
 //! wait for answers to requests before it takes a notice.
 
 use crate::message::{Request, Responder};

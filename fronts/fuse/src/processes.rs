@@ -1,4 +1,4 @@
-//! What /proc says about the processes that ask. The kernel tells the thread that asks, which waits for the answer, so it is true
+//! What /proc says about the processes that ask. The kernel names the thread that asks, which waits for the answer, so it is true
 //! until then.
 
 use std::fs::{self, File};

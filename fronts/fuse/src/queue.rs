@@ -23,7 +23,7 @@ pub(crate) struct Shared {
     pub members: Members,
     /// How long a unit may be open, in seconds.
     pub unit_time_s: AtomicU64,
-    /// For the thread that tells the kernel.
+    /// For the thread that sends notices to the kernel.
     notices: Mutex<Option<Receiver<Notice>>>,
 }
 

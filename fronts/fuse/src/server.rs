@@ -198,8 +198,8 @@ impl FuseServer {
     }
 
     /// Ends a unit: the kernel forgets what it keeps of the unit's files, the unit takes effect, and the kernel forgets again
-    /// what it has been told meanwhile. So no program that sees a new state finds an older one in the kernel afterwards. Gives
-    /// what `carry_out` gives, or nothing while the kernel is told.
+    /// what the notices of the meantime name. So no program that sees a new state finds an older one in the kernel afterwards. Gives
+    /// what `carry_out` gives, or nothing while notices go to the kernel.
     async fn end_unit(&self, request: Request) -> Option<Option<u64>> {
         let State { units, notices, .. } = &*self.0;
         let (commits, is_notified) = match request.operation {

@@ -42,7 +42,7 @@ impl Session {
         match serve(device, requests, block_size, options.direct_io, ended) {
             Ok(thread) => Ok(Self { mounted, thread }),
             Err(error) => {
-                // The error that comes first is the one to tell.
+                // The error that comes first is the one to report.
                 let _ = mounted.unmount();
                 Err(MountError::Io {
                     what: "serve",
@@ -55,7 +55,7 @@ impl Session {
 
     /// Waits for the last of the threads, when the mount has ended from outside. By now something else may be mounted there.
     pub fn join(self) {
-        // A panic of the thread was told by `ended`.
+        // A panic of the thread was reported by `ended`.
         let _ = self.thread.join();
     }
 

@@ -80,7 +80,7 @@ impl Ring {
     }
 
     async fn run(self: Rc<Self>, left: Vec<u16>) {
-        // Another process may have died after a used request and before it told the guest.
+        // Another process may have died after a used request and before it notified the guest.
         self.call.iter().for_each(EventSender::notify);
         for head in left {
             self.start(head);
@@ -124,7 +124,7 @@ impl Ring {
         self.queue.borrow().next_avail()
     }
 
-    /// Starts all requests that are available. True when the guest may have added one that it has not told of.
+    /// Starts all requests that are available. True when the guest may have added one without a notification.
     fn take(self: &Rc<Self>) -> Result<bool, Malformed> {
         if self.fault.borrow().is_some() {
             return Ok(false);

@@ -46,7 +46,7 @@ impl Ages {
     /// The archive is opened. Its last object is `end`.
     pub(super) fn open(&mut self, now: Nanos, unix_ms: u64, end: Option<&ArchiveHeader>) {
         self.opened = now;
-        // A stamp in the future tells of a clock that was wrong.
+        // A stamp in the future means that a clock was wrong.
         self.end = end.map_or((0, 0), |end| (end.number, end.unix_ms.min(unix_ms)));
         self.put.clear();
         (self.grain, self.looked, self.epoch) = (Nanos::from_millis(10), None, None);

@@ -241,7 +241,7 @@ impl Archiver<'_> {
             Err(error) => return Err(error),
         };
         if !added {
-            // `archive verify` tells it.
+            // `archive verify` reports it.
             self.merging.unreadable.insert(range.numbers().0);
             let name = object_name(range);
             self.merging.damage = Some(format!("object {name} cannot be read, and is left out"));

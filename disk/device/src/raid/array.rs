@@ -47,7 +47,7 @@ pub struct Raid5Options {
     /// A small device for parity records that fails independently of the members: 4096 bytes and a stripe unit for each
     /// update under way. Without it, a power cut of a degraded array can destroy blocks that were not being written.
     pub records: Option<Rc<dyn Device>>,
-    /// Write nothing: no unreadable range is rewritten, and the sink is told nothing. The state must be clean, or what is
+    /// Write nothing: no unreadable range is rewritten, and the sink is not called. The state must be clean, or what is
     /// read may be wrong where a crash interrupted writes to a degraded array.
     pub read_only: bool,
     /// Write records even while all members are there. Then a member that fails in a power cut costs no block either, for

@@ -266,11 +266,11 @@ impl Array {
     }
 
     /// Zeroes the unreadable sectors of `range` of the units of `row`, where so few members can be read that nothing is
-    /// computed. Their content is lost, and so is that of the unit that no member holds: the writer's checksums tell of
+    /// computed. Their content is lost, and so is that of the unit that no member holds: the writer's checksums show
     /// each block. After that, the stripe can be read and written again. Where the errors have passed nothing is changed.
     ///
     /// # Errors
-    /// When a member has failed as a whole, as far as its reads tell: what it holds may be readable again later.
+    /// When a member has failed as a whole, as far as its reads show: what it holds may be readable again later.
     async fn give_up(&self, row: u64, range: Range<u64>) -> Result<(), Failed> {
         let offset = row * self.stripes.unit + range.start;
         let absent = self.absent(row).is_some();

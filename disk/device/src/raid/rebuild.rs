@@ -109,7 +109,7 @@ impl Raid5 {
     /// state with it is saved. A save that began before `placed` has ended by then.
     ///
     /// # Errors
-    /// Those of [`Raid5::replace`], and when the state cannot be saved. A replacement that cannot be told has failed
+    /// Those of [`Raid5::replace`], and when the state cannot be saved. A replacement that cannot be saved has failed
     /// ([`Raid5::member_states`]).
     pub async fn replace_and_save(
         &self,
@@ -174,7 +174,7 @@ impl Raid5 {
             let rows = at..end.min(at + step);
             let bytes = (rows.end - rows.start) * self.stripes.unit;
             if let Err(error) = self.rebuild_rows(member, rows.clone(), unreadable).await {
-                // What is restored is kept. The first error tells more than one of this save.
+                // What is restored is kept. The first error says more than one of this save.
                 if let Ok(done) = self.rebuilding(member) {
                     self.save_watermark(done).await.ok();
                 }

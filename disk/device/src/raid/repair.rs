@@ -170,7 +170,7 @@ impl Raid5 {
         let begun = self.begin_write().await;
         begun.map_err(|error| self.error(error))?;
         let (suspect, work) = self.uncertain(interrupted);
-        // The first error. The others would tell the same of other stripes.
+        // The first error. The others would say the same of other stripes.
         let failed: Rc<RefCell<Option<RaidError>>> = Rc::default();
         let at_once = Semaphore::new(&self.rt, REPAIRS_MAX);
         for part in work {

@@ -1,6 +1,6 @@
 //! Repairs rotten content: what a member returns without an error, and is wrong.
 //!
-//! Only the writer can tell what is right, by its checksums. So it names places of the array ([`Known`]). Content that is
+//! Only the writer knows what is right, by its checksums. So it names places of the array ([`Known`]). Content that is
 //! wrong is computed from the other members, verified, and written to its member alone. A write through the array would
 //! be wrong there: a read-modify-write removes the old data from the parity as they were written, not as they are now,
 //! and the parity of the stripe would no longer compute its other units.
@@ -172,7 +172,7 @@ impl Raid5 {
 }
 
 impl Array {
-    /// True when nothing can be told from the parity of `row`.
+    /// True when nothing follows from the parity of `row`.
     fn is_doubtful(&self, row: u64) -> bool {
         self.absent(row).is_some() || self.is_suspect_row(row)
     }

@@ -16,7 +16,7 @@ pub(super) fn is_refusal(error: IoError) -> bool {
     error.is_no_space() || [IoError::EOPNOTSUPP, IoError::EINVAL].contains(&error)
 }
 
-/// True for an error by which a drive tells that it cannot read a place: an I/O error, or one that Linux gives for an
+/// True for an error by which a drive reports that it cannot read a place: an I/O error, or one that Linux gives for an
 /// unreadable medium, a wrong checksum or a time limit.
 pub(super) fn is_of_medium(error: IoError) -> bool {
     const ENODATA: i32 = 61;
@@ -82,15 +82,15 @@ impl Raid5State {
     }
 }
 
-/// A save in progress. It ends with the members that could not be told, each with its error. If there are any, nothing is
+/// A save in progress. It ends with the members on which it could not be saved, each with its error. If there are any, nothing is
 /// saved.
 pub type Saving = Pin<Box<dyn Future<Output = Result<Vec<(usize, IoError)>, IoError>>>>;
 
 /// Where the state is kept.
 pub trait StateSink {
     /// Makes `state` durable. A write that depends on the state (a member has failed, the array is in use) ends after the
-    /// save. Saves do not overlap. `present` tells of each member whether the array uses it: a sink that keeps a part of
-    /// the state on the members writes to these alone. A member that cannot be told counts as failed, and the array saves
+    /// save. Saves do not overlap. `present` says of each member whether the array uses it: a sink that keeps a part of
+    /// the state on the members writes to these alone. A member on which it cannot be saved counts as failed, and the array saves
     /// again, with a state that names it.
     fn save(&self, state: Raid5State, present: &[bool]) -> Saving;
 

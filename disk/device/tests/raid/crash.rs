@@ -1,7 +1,7 @@
 //! Power cuts in the middle of stripes, at the level of the device: a cut does not change data that was not being
 //! written.
 //!
-//! The writer has a log, as the engine has. After a cut it writes the interrupted writes again, and tells the array
+//! The writer has a log, as the engine has. After a cut it writes the interrupted writes again, and informs the array
 //! where they were. Everything else must read as before, also with any single member missing.
 
 use crate::common::{Kept, Random, World, bytes, read};
@@ -329,7 +329,7 @@ async fn fill(device: &Rc<dyn Device>) {
     device.flush().await.unwrap();
 }
 
-/// A power cut now, of an array of which `log` tells the content, loses nothing.
+/// A power cut now, of an array of which `log` has the content, loses nothing.
 fn assert_cut_loses_nothing(world: &World, members: usize, log: Log) {
     let cut = Cut {
         crash: world.world.crash(),
@@ -598,7 +598,7 @@ fn recovery_continues_past_an_uncomputable_stripe() {
     });
 }
 
-/// A layout that cannot tell where it was writing names the whole array. Its recovery reads every member in long reads,
+/// A layout that does not know where it was writing names the whole array. Its recovery reads every member in long reads,
 /// and keeps nothing for each stripe.
 #[test]
 fn full_recovery_reads_each_member_once_in_long_reads() {

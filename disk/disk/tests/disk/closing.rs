@@ -200,7 +200,7 @@ fn closing_waits_for_a_marker_that_is_under_way() {
                 let data = content(block, 1);
                 main.write(block * B, data, true).await.unwrap();
             }
-            // All is at home, but the log has not been told.
+            // All is at home, but the log does not know.
             let engine = disk.engine().clone();
             engine.drain().await.unwrap();
             let most = engine.commit_blocks_max();

@@ -168,7 +168,7 @@ pub fn with_rt<T: 'static>(
 }
 
 /// Does `work` on the open store, and cuts the power at each step of its I/O: what the drive holds then, and the
-/// number that `work` had told.
+/// number that `work` had acknowledged.
 pub fn cuts(
     image: &DiskImage,
     seed: u64,

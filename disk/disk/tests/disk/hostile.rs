@@ -285,7 +285,7 @@ fn any_changed_field_is_accepted_or_refused() {
         let [index, at, op, value] = [8, 20, 40, 50].map(|bits| (random >> bits) as u16);
         let mut input = vec![number as u8 % 6, (random >> 33) as u8];
         input.extend(index.to_le_bytes());
-        // Fields near the start of a structure tell the most.
+        // Fields near the start of a structure matter most.
         input.extend((at % [64, 256, 4096][number as usize % 3]).to_le_bytes());
         input.extend([op as u8, 0]);
         input.extend(u64::from(value).to_le_bytes());

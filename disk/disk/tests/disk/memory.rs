@@ -80,7 +80,7 @@ async fn client(pool: BufPool, disk: Disk, volume: Volume, kind: Kind, number: u
     }
 }
 
-/// The most that buffers took, and the most that they took beyond what the statistics told.
+/// The most that buffers took, and the most that they took beyond what the statistics counted.
 async fn watch(rt: Rt, pool: BufPool, disk: Disk, over: Rc<Cell<bool>>) -> (u64, u64, u64) {
     let (mut most, mut uncounted, mut acknowledged) = (0, 0, 0);
     while !over.get() {

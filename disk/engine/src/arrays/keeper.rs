@@ -154,11 +154,11 @@ impl Keeper {
         self.troubles.borrow_mut()[index] = Some(why);
     }
 
-    /// Saves `changed` with the next generation. Returns the members that could not be told. If there are any, the
+    /// Saves `changed` with the next generation. Returns the members on which it could not be saved. If there are any, the
     /// primary member is not written, and nothing is saved.
     ///
     /// # Errors
-    /// When the primary member cannot be written, or the array cannot do without those that could not be told.
+    /// When the primary member cannot be written, or the array cannot do without those on which it could not be saved.
     pub async fn save(
         &self,
         changed: ArrayDescriptor,

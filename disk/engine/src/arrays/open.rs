@@ -378,7 +378,7 @@ impl Found {
         access: ArrayAccess,
     ) -> Result<StoreArray, EngineError> {
         let keeper = Rc::new(self.keeper(rt, pool, primary));
-        // Every opening is told to the members, so that one that is away meanwhile is known by its generation.
+        // Every opening is saved on the members, so that one that is away meanwhile is known by its generation.
         if access == ArrayAccess::Write && !self.descriptor.clean {
             self.check_closed_or_whole()?;
             self.note_missing();

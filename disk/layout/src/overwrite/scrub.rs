@@ -1,5 +1,5 @@
 //! Repairs blocks and tables from the parity of an array, where the computed content is right by the checksum that is kept
-//! for it. Slots come first: the entries tell which blocks are right.
+//! for it. Slots come first: the entries say which blocks are right.
 
 use crate::error::HomeError;
 use crate::overwrite::home::Overwrite;

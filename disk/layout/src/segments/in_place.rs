@@ -4,8 +4,8 @@
 //! power cut at any moment is harmless. Until the call has returned, the engine's log has the block and replays it.
 //! Afterwards both the block and its note are durable, and recovery takes place and checksum from the note.
 //!
-//! For a rebuild of the map, a note stays necessary while the block is the one that it tells of, and lies in a segment
-//! whose own summaries tell of an older version (`cleaner.rs` carries it on).
+//! For a rebuild of the map, a note stays necessary while the block is the one that it names, and lies in a segment
+//! whose own summaries have an older version (`cleaner.rs` carries it on).
 
 use crate::error::HomeError;
 use crate::home::{HomeBlock, HotStats};

@@ -6,7 +6,7 @@
 //! whose newest version is damaged stays damaged: no older version takes its place. The rebuild may find blocks that
 //! are newer than the end of the chain. They are also in the engine's log, and its replay writes them again.
 //!
-//! A note tells the version and checksum of a block that was overwritten in place. The cleaner may have copied that
+//! A note has the version and checksum of a block that was overwritten in place. The cleaner may have copied that
 //! version since. The place of the note is taken if there is no whole copy of the version, and the segment there has not
 //! been used again since.
 //!
@@ -42,7 +42,7 @@ pub struct RebuildReport {
 struct Best {
     entry: MapEntry,
     whole: bool,
-    /// The place that a note of this version tells.
+    /// The place that a note of this version names.
     noted: Option<NonZeroU64>,
     /// For a hole or a note, the segment where it lies.
     segment: u64,

@@ -1,5 +1,5 @@
 //! Repairs blocks, map pages, summaries and checkpoints from the parity of an array, where the computed content is right
-//! by the checksum that is kept for it. Map pages come first, from the root on: their entries tell which pages and
+//! by the checksum that is kept for it. Map pages come first, from the root on: their entries say which pages and
 //! blocks are right.
 
 use crate::error::HomeError;

@@ -11,11 +11,11 @@ const GAIN_MIN: f64 = 0.1;
 /// How the share of writes that go to the hottest pages is estimated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Estimate {
-    /// As in the paper: the writes of an interval order the pages, and the same writes tell how many go to the first
+    /// As in the paper: the writes of an interval order the pages, and the same writes say how many go to the first
     /// ones. When pages are written a few times in an interval, chance makes some look hot, and the share comes out too
     /// large.
     SameWrites,
-    /// The writes of earlier intervals, aged by half in each, order the pages. Those of the last interval tell how many
+    /// The writes of earlier intervals, aged by half in each, order the pages. Those of the last interval say how many
     /// go to the first ones.
     #[default]
     LaterWrites,
@@ -52,7 +52,7 @@ pub struct Decision {
     pub all_hot: f64,
 }
 
-/// Counts writes and tells hot pages from cold ones. It takes two bytes of memory for each counter. When there are more
+/// Counts writes and separates hot pages from cold ones. It takes two bytes of memory for each counter. When there are more
 /// pages than counters, adjacent pages share one.
 #[derive(Debug)]
 pub struct Separator {

@@ -172,7 +172,7 @@ fn this_process() -> String {
 
 impl ArchiveThread {
     /// Starts to archive, in `bucket`, the store that `caller` reaches. `ended` is called at the end.
-    /// [`ArchiverOptions::who`] is this process where it is empty.
+    /// [`ArchiverOptions::creator`] is this process where it is empty.
     ///
     /// # Errors
     /// When the system has no thread left.

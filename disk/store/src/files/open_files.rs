@@ -23,7 +23,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Identity {
     /// Device and inode of the primary member. A file system gives the inode of a file that was removed to a new one:
-    /// the time of its creation, where it is known, tells them apart.
+    /// the time of its creation, where it is known, distinguishes them.
     File(u64, u64, Option<SystemTime>),
     /// The number of a block device, which may have several names.
     Device(u64),

@@ -37,7 +37,7 @@ pub(crate) const FILE_MODE: u32 = 0o100_600;
 const DIRECTORY_MODE: u32 = 0o040_755;
 /// Files of one part of a listing.
 const LISTED: usize = 192;
-/// How long the kernel may take to tell that a program has closed a file on the mount.
+/// How long the kernel may take to report that a program has closed a file on the mount.
 const CLOSING: Nanos = Nanos::from_millis(500);
 const BETWEEN_LOOKS: Nanos = Nanos::from_millis(5);
 

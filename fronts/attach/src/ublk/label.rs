@@ -1,4 +1,4 @@
-//! What people are told of a device: a file of one line for each, in a directory that is empty after a boot, as the kernel has no
+//! Descriptions of devices for people: a file of one line for each, in a directory that is empty after a boot, as the kernel has no
 //! devices then. The kernel keeps a number of each identity, and a file that does not have it is that of another device.
 
 use crate::error::AttachError;

@@ -10,7 +10,7 @@
 //! * [`Ublk`] sends the commands of the driver, which block. They never come from the engine's thread: the start of a device reads
 //!   its partition table through the engine.
 //! * [`Queues`] has the queues that are served, on the engine's thread. `execute.rs` carries out one request.
-//! * `abi.rs` knows the kernel's numbers and bytes, `label.rs` what people are told of a device.
+//! * `abi.rs` knows the kernel's numbers and bytes, `label.rs` the descriptions of devices for people.
 //!
 //! Invariants:
 //! 1. A request is answered once, after its effect. Its effect survives the death of this process then, and a power cut if the kernel

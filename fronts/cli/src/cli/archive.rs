@@ -231,7 +231,7 @@ pub struct Restore {
     /// Where the keys are.
     #[command(flatten)]
     pub identities: Identities,
-    /// Only tell what would be done
+    /// Only show what would be done
     #[arg(long)]
     pub dry_run: bool,
     /// Where blocks live in the new store

@@ -91,7 +91,7 @@ impl MemberInfo {
 }
 
 impl HotBlocks {
-    /// The last decision; none before the first, and where blocks are not told apart.
+    /// The last decision; none before the first, and where blocks are not separated.
     pub fn of(stats: &StoreStats) -> Option<Self> {
         let percent = |permille: u64| permille as f64 / 10.0;
         let cost = |milli: u64| milli as f64 / 1000.0;
@@ -152,7 +152,7 @@ impl ArrayInfo {
     }
 
     /// What the user must know and do: a line if the array is lost, else one for each member that is not in use. `written`
-    /// tells that the store is open for writing, which makes a member that is missing stale.
+    /// shows that the store is open for writing, which makes a member that is missing stale.
     pub fn warnings(&self, store: &str, written: bool) -> Vec<String> {
         if let Some(lost) = &self.lost {
             return vec![format!("the {} array is LOST: {lost}", self.level)];

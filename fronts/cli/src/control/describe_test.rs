@@ -1,4 +1,4 @@
-//! What the user is told of an array.
+//! The description of an array for users.
 
 use super::{ArrayInfo, HotBlocks};
 use tonearm_device::raid::{ArrayStatus, MemberState, MemberStatus, RaidError, Stripes, Trouble};

@@ -231,7 +231,7 @@ impl Link {
     fn reconnect(&self, kernel: &Kernel, device: &Device) -> Result<Option<OwnedFd>, AttachError> {
         let (theirs, end) = self.pair()?;
         kernel.reconnect(device, theirs.as_fd(), self.shape)?;
-        // The kernel does not tell whether it has taken the socket. If it has not, nobody has that end now.
+        // The kernel does not say whether it has taken the socket. If it has not, nobody has that end now.
         drop(theirs);
         Ok((!has_ended(&end, Some(Duration::ZERO))).then_some(end))
     }

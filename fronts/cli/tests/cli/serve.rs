@@ -229,7 +229,7 @@ fn invalid_serve_options_leave_the_store_clean() {
     assert_eq!(ran.code, Some(2), "{ran:?}");
 }
 
-/// What the service manager at `socket` is told next.
+/// What the service manager at `socket` receives next.
 fn told(socket: &UnixDatagram) -> String {
     let patience = Some(Duration::from_secs(20));
     socket.set_read_timeout(patience).expect("set");

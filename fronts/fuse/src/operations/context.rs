@@ -20,9 +20,9 @@ pub(crate) struct Context<'a> {
     /// The file system as it is committed.
     pub committed: &'a Fs,
     pub units: &'a Rc<Units>,
-    /// What the kernel is to be told.
+    /// Notices for the kernel.
     pub notices: &'a Sender<Notice>,
-    /// Who asks.
+    /// The caller.
     pub by: Caller,
     /// The unit of the process that asks.
     pub member: Option<u64>,

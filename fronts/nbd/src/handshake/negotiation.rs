@@ -45,7 +45,7 @@ pub struct Selection {
     pub export: Export,
     /// What was agreed on.
     pub negotiated: Negotiated,
-    /// The transmission flags that the client was told.
+    /// The transmission flags that the client got.
     pub transmission_flags: u16,
 }
 

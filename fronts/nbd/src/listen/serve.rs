@@ -35,7 +35,7 @@ pub struct Client {
     pub peer: String,
     /// Whether the client's side is encrypted.
     pub tls: bool,
-    /// Whether the client was told that the export is read-only.
+    /// Whether the handshake said that the export is read-only.
     pub read_only: bool,
     /// What was negotiated.
     pub negotiated: Negotiated,

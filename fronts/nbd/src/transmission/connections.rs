@@ -44,7 +44,7 @@ pub struct ConnectionInfo {
     pub peer: String,
     /// Whether the client's side is encrypted.
     pub tls: bool,
-    /// Whether the client was told that the export is read-only.
+    /// Whether the handshake said that the export is read-only.
     pub read_only: bool,
     /// When it was added, on the executor's clock.
     pub since: Nanos,
@@ -295,7 +295,7 @@ impl State {
         links.filter(|link| !link.is_closed()).collect()
     }
 
-    /// Cuts connections that stall while others wait for `missing` bytes, until as much is free. `stalls` tells since
+    /// Cuts connections that stall while others wait for `missing` bytes, until as much is free. `stalls` says since
     /// when a connection has been stalling, and how many bytes it holds.
     fn make_room(&self, now: Nanos, missing: u64, stalls: impl Fn(&Link) -> Option<(Nanos, u64)>) {
         if missing == 0 {

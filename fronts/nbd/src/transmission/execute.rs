@@ -16,7 +16,7 @@ const CACHE_STEP_BYTES: u64 = 1 << 20;
 pub(super) struct Session<T> {
     pub link: Rc<Link>,
     pub target: T,
-    /// Whether the client was told that the export is read-only.
+    /// Whether the handshake said that the export is read-only.
     pub read_only: bool,
 }
 

@@ -155,7 +155,7 @@ pub fn read(
             }
         }
     }
-    // A hole tells nothing of the end.
+    // A hole says nothing of the end.
     if files.size(file, None)? < total {
         bail!(shorter());
     }

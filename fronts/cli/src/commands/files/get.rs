@@ -32,7 +32,7 @@ pub fn get(arguments: &FilesGet) -> anyhow::Result<ExitCode> {
 fn get_any(arguments: &FilesGet) -> anyhow::Result<ExitCode> {
     let copy = &arguments.copy;
     let files = open(&copy.store)?;
-    // If there is nothing of this name, the copy of a file tells it.
+    // If there is nothing of this name, the copy of a file reports it.
     let info = tree::find(&*files, &copy.name)?;
     let is_tree = info.as_ref().is_some_and(|info| !info.is_file());
     match (is_tree, arguments.recursive) {

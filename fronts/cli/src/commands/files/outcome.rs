@@ -60,7 +60,7 @@ impl Outcome {
         self.failed.push(path.to_string());
     }
 
-    /// Prints the result. The exit code tells about damage, and about what was not copied.
+    /// Prints the result. The exit code reports damage, and about what was not copied.
     ///
     /// # Errors
     /// When standard output is closed.

@@ -254,7 +254,7 @@ fn cut(text: &str, columns: usize) -> String {
     }
 }
 
-/// The last characters of `text` that fit: of a path they tell most.
+/// The last characters of `text` that fit: of a path they say most.
 fn end_of(text: &str, columns: usize) -> String {
     let count = text.chars().count();
     if count > columns {

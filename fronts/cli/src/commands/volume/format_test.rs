@@ -1,4 +1,4 @@
-//! Which images are recognised, and what their users are told.
+//! Which images are recognised, and the messages for their users.
 
 use super::{FORMATS, Format, HEAD_BYTES};
 

@@ -389,7 +389,7 @@ impl Image {
     }
 }
 
-/// Splits the bytes at `at` into parts, and tells which are zeroes. The parts meet at multiples of [`PIECE`], so that
+/// Splits the bytes at `at` into parts, and marks which are zeroes. The parts meet at multiples of [`PIECE`], so that
 /// no block is written in parts.
 fn pieces(at: u64, mut bytes: &[u8]) -> impl Iterator<Item = (&[u8], bool)> {
     let first = (PIECE - at % PIECE) as usize;

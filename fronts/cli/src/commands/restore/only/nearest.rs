@@ -1,10 +1,10 @@
-//! The names that are told when there is none of a name.
+//! The names that are suggested when there is none of a name.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
 use tonearm_fs::path_text;
 
-/// Most names that are told.
+/// Most names that are suggested.
 const MOST: usize = 10;
 
 /// The names that are most like one that is not there.
