@@ -7,7 +7,7 @@
 //! Invariants ([decision 24](../../../docs/decisions/0024-the-state-of-an-array.md)):
 //! 1. A member that lacks an acknowledged write is never used: the descriptor on the primary member says that it is
 //!    missing before the write is acknowledged (`keeper.rs`).
-//! 2. Each opening for writing and each change of the state has a generation of its own. The members in use save them
+//! 2. Each opening for writing and each change of the state has a generation of its own. The members in use save it
 //!    before the primary member. So a member whose generation is lower than that of the primary member was away while
 //!    the array was in use, and counts as missing (`open.rs`).
 //! 3. A replacement has an identity of its own, so the member that it replaces is never taken for it. It may take its
