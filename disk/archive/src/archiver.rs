@@ -199,7 +199,7 @@ impl<'a> Archiver<'a> {
         for mark in self.marks.drain(..) {
             (mark.done)(Err(reason.clone()));
         }
-        self.tell(ArchiveState::Ended, Some(reason));
+        self.set_state(ArchiveState::Ended, Some(reason));
         // The source may be gone.
         let _ = self.report().await;
         result
@@ -285,7 +285,7 @@ impl<'a> Archiver<'a> {
         }
     }
 
-    fn tell(&mut self, state: ArchiveState, why: Option<String>) {
+    fn set_state(&mut self, state: ArchiveState, why: Option<String>) {
         (self.info.state, self.info.why) = (state, why);
     }
 
@@ -333,7 +333,7 @@ impl<'a> Archiver<'a> {
                     self.pause(&mut pause, error.to_string()).await?;
                 }
                 ended => {
-                    self.tell(ArchiveState::Running, None);
+                    self.set_state(ArchiveState::Running, None);
                     return ended;
                 }
             }
@@ -361,7 +361,7 @@ impl<'a> Archiver<'a> {
             *pause = (*pause).min(PAUSE_MIN);
             self.ending_pauses = Nanos(self.ending_pauses.0 + pause.0);
         }
-        self.tell(ArchiveState::Waiting, Some(reason));
+        self.set_state(ArchiveState::Waiting, Some(reason));
         self.report().await?;
         self.source.sleep(*pause).await;
         *pause = Nanos(2 * pause.0).min(PAUSE_MAX);

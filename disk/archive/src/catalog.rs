@@ -152,14 +152,14 @@ impl Catalog {
             (*number, text)
         });
         let mut faults: Vec<(u64, String)> = unread.chain(unlinked).collect();
-        let told: BTreeSet<u64> = faults.iter().map(|(number, _)| *number).collect();
+        let reported: BTreeSet<u64> = faults.iter().map(|(number, _)| *number).collect();
         let lost = self
             .lost_begin()
             .into_iter()
             .chain(self.missing.iter().copied());
         for (first, last) in lost {
             let mut next = first;
-            for known in told.range(first..=last).copied().chain([last + 1]) {
+            for known in reported.range(first..=last).copied().chain([last + 1]) {
                 let text = match known.checked_sub(1) {
                     Some(end) if end == next => {
                         format!("object {next:016x} of the chain is missing")

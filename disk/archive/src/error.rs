@@ -161,7 +161,7 @@ pub enum ArchiveError {
     },
     /// The log cannot be read, not even after its last durable commit.
     #[error(
-        "archive {url}: the log of the store cannot be read; `tonearm check` tells what is wrong with it"
+        "archive {url}: the log of the store cannot be read; `tonearm check` reports what is wrong with it"
     )]
     Log {
         /// The archive.

@@ -138,10 +138,10 @@ impl Extract {
 
     /// True when one of `blocks` is made.
     pub(crate) fn touches(&self, blocks: &Range<u64>) -> bool {
-        let behind = self
+        let after = self
             .places
             .partition_point(|place| place.end() <= blocks.start);
-        let next = self.places.get(behind);
+        let next = self.places.get(after);
         next.is_some_and(|place| place.extent.start < blocks.end)
     }
 
@@ -193,18 +193,18 @@ impl Extract {
 
     /// Where the block begins in what is made, in bytes.
     fn place(&self, block: u64) -> Option<u64> {
-        let behind = self
+        let after = self
             .places
             .partition_point(|place| place.extent.start <= block);
-        let place = &self.places[behind.checked_sub(1)?];
+        let place = &self.places[after.checked_sub(1)?];
         let within = block - place.extent.start;
         (within < place.extent.count).then(|| (place.at + within) * self.block_size as u64)
     }
 
     fn zero(&self, first: u64, count: u64, content: &mut dyn Content) -> io::Result<()> {
         let (end, block_size) = (first + count, self.block_size as u64);
-        let behind = self.places.partition_point(|place| place.end() <= first);
-        let touched = self.places[behind..].iter();
+        let after = self.places.partition_point(|place| place.end() <= first);
+        let touched = self.places[after..].iter();
         for place in touched.take_while(|place| place.extent.start < end) {
             let start = place.extent.start;
             let (from, to) = (first.max(start), end.min(place.end()));

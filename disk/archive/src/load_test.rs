@@ -159,11 +159,11 @@ fn foreign_names_are_ignored_and_reported() {
             .insert(name.into(), b"no object".repeat(99));
     }
     let catalog = now(Catalog::load(&bucket)).expect("an archive");
-    let mut told = catalog.strays.clone();
-    told.sort();
+    let mut reported = catalog.strays.clone();
+    reported.sort();
     let mut wanted = strays.map(String::from);
     wanted.sort();
-    assert_eq!(told, wanted);
+    assert_eq!(reported, wanted);
     assert_eq!(catalog.faults(), Vec::<String>::new());
     assert_eq!(latest(&bucket), Ok(LAST));
 }

@@ -60,8 +60,8 @@ impl Merge {
     }
 
     fn zero(&mut self, first: u64, end: u64, keep_space: bool) {
-        let mut behind = self.blocks.split_off(&first);
-        self.blocks.append(&mut behind.split_off(&end));
+        let mut rest = self.blocks.split_off(&first);
+        self.blocks.append(&mut rest.split_off(&end));
         // Of ranges that it overlaps, the parts outside stay.
         let overlaps: Vec<(u64, u64, bool)> = self
             .zeroes

@@ -148,8 +148,8 @@ impl Rebuild {
     }
 
     fn zero(&mut self, first: u64, count: u64, keep_space: bool) {
-        let mut behind = self.blocks.split_off(&first);
-        self.blocks.append(&mut behind.split_off(&(first + count)));
+        let mut rest = self.blocks.split_off(&first);
+        self.blocks.append(&mut rest.split_off(&(first + count)));
         self.zeroes.push(ZeroRange {
             first,
             count,

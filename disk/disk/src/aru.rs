@@ -47,7 +47,7 @@ const BUFFER_BYTES: usize = 256 << 10;
 /// An example: [`Disk`](crate::Disk).
 pub struct Aru {
     core: Rc<Core>,
-    era: u64,
+    epoch: u64,
     shadow: Shadow,
     /// The volumes that it changes.
     volumes: Vec<ShadowVolume>,
@@ -65,7 +65,7 @@ impl Aru {
     pub(crate) fn begin(core: &Rc<Core>) -> Self {
         Self {
             core: core.clone(),
-            era: core.lists.begin_unit(),
+            epoch: core.lists.begin_unit(),
             shadow: Shadow::default(),
             volumes: Vec::new(),
             names: Names::default(),
@@ -116,7 +116,7 @@ impl Aru {
     pub fn holds_space(&self) -> bool {
         self.spilled_blocks() > 0
             || !self.lists.taken.is_empty()
-            || self.core.lists.is_awaited(self.era)
+            || self.core.lists.is_awaited(self.epoch)
     }
 
     /// Charges the unit for memory that its caller holds until the unit ends.
@@ -226,7 +226,7 @@ impl Aru {
         let stop = offset + len;
         let (first, end) = (offset / block, stop.div_ceil(block));
         // From here on a truncation by others is a conflict: otherwise the content that is read below would come back
-        // behind the new end.
+        // beyond the new end.
         let at = self.touch(volume)?;
         let (starts, ends) = (offset.is_multiple_of(block), stop.is_multiple_of(block));
         if !(starts && ends) {
@@ -732,6 +732,6 @@ impl Drop for Aru {
             }
         }
         self.core.lists.free(std::mem::take(&mut self.lists.taken));
-        self.core.lists.end_unit(self.era);
+        self.core.lists.end_unit(self.epoch);
     }
 }

@@ -11,7 +11,6 @@ mod changes;
 mod copy;
 mod core;
 mod disk;
-mod eras;
 mod error;
 mod growth;
 mod lists;
@@ -24,6 +23,7 @@ mod spill;
 mod state;
 mod table;
 mod tree;
+mod unit_epochs;
 mod volume;
 
 pub use aru::Aru;
@@ -45,4 +45,4 @@ pub use tree::{TreeEdit, TreePages, TreeStop};
 pub use volume::Volume;
 
 #[cfg(test)]
-mod eras_test;
+mod unit_epochs_test;

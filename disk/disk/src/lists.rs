@@ -8,7 +8,7 @@
 //!    committed state after each commit, and so after each crash.
 //! 2. A free block is a hole: it reads as zeroes when it is given out.
 //! 3. Identifiers that a unit has taken and not yet committed are recorded in memory alone. So are freed identifiers
-//!    that an open unit may have learned ([`crate::eras`]).
+//!    that an open unit may have learned ([`crate::unit_epochs`]).
 
 pub(crate) mod area;
 mod bits;

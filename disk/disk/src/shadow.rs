@@ -22,7 +22,7 @@ use tonearm_base::{BufPool, Lsn, Slice};
 use tonearm_engine::Engine;
 use tonearm_rt::Rt;
 
-/// Most bytes that go home together.
+/// Most bytes that are written back together.
 const SPILL_BYTES: u64 = 4 << 20;
 
 /// A block that may have a shadow: serial number of its volume, and its index there.
@@ -106,7 +106,7 @@ pub(crate) struct Shadow {
 }
 
 impl Shadow {
-    /// Checks that `bytes` more fit in the budget, for what cannot go home.
+    /// Checks that `bytes` more fit in the budget, for what cannot be written back.
     ///
     /// # Errors
     /// When they do not fit.
@@ -139,7 +139,7 @@ impl Shadow {
             && self.bytes.saturating_add(bytes) <= shadows.limit / 2
     }
 
-    /// Some of the oldest blocks in memory, as many as go home together: at least one if there is any.
+    /// Some of the oldest blocks in memory, as many as are written back together: at least one if there is any.
     pub fn oldest(&mut self, shadows: &Shadows) -> Vec<(Key, Slice)> {
         let bytes_max = (shadows.limit / 8).min(SPILL_BYTES);
         let (blocks, mut oldest, mut bytes) = (&self.blocks, BTreeMap::new(), 0);

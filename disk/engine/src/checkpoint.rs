@@ -1,4 +1,4 @@
-//! A checkpoint on request: everything committed so far goes home, and the durable log start passes it (Durable WAL 5.4).
+//! A checkpoint on request: everything committed so far is written back, and the durable log start passes it (Durable WAL 5.4).
 //!
 //! The write-back takes the same steps all the time, a part of the blocks in each round. The steps, in this order:
 //! 1. The log is durable up to the last commit.

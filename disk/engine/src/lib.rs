@@ -3,7 +3,7 @@
 //! Invariants (each kept here unless another place is named):
 //! 1. An acknowledged durable write survives any crash; after a crash the state is a prefix of the commit
 //!    order (`trail`, [`Engine::commit`]).
-//! 2. A commit takes effect as a whole or not at all (`tonearm_trail::Replay` hands out whole commits only).
+//! 2. A commit takes effect atomically (`tonearm_trail::Replay` hands out whole commits only).
 //! 3. A log track is reused only after every live block on it is durable at home, or superseded by a block that is
 //!    (`pinned`, and the log's account of retained commits).
 //! 4. A block with LSN L is written home only when durable >= L (`Pinned::start_batch`).

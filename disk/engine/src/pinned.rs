@@ -41,7 +41,7 @@ impl LogRetention for Trail {
 enum Content {
     Data {
         data: Slice,
-        /// Computed when it is first needed: a patched block is often patched again before it goes home.
+        /// Computed when it is first needed: a patched block is often patched again before it is written back.
         crc: Option<u32>,
     },
     Moved {

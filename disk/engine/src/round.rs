@@ -1,4 +1,4 @@
-//! One round of write-back: a batch of the pinned set goes home. Recovery makes rounds, too.
+//! One round of write-back: a batch of the pinned set is written back. Recovery makes rounds, too.
 
 use crate::pinned::{Batch, LogRetention, Moved, Order, Pinned};
 use std::cell::RefCell;
@@ -15,7 +15,7 @@ pub(crate) struct Done {
     pub next: Option<u64>,
 }
 
-/// Takes up to `blocks_max` blocks in `order`, and all ranges, as far as they may go home, and makes them durable
+/// Takes up to `blocks_max` blocks in `order`, and all ranges, as far as they may be written back, and makes them durable
 /// there; `None` when nothing may. Blocks for which `busy` holds stay.
 ///
 /// # Errors

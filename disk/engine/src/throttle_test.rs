@@ -3,7 +3,7 @@ use tonearm_base::Nanos;
 
 const BLOCK: u64 = 4096;
 
-/// A throttle that has seen each block take a millisecond to go home, and whose average pressure has settled at `of`.
+/// A throttle that has seen each block take a millisecond to be written back, and whose average pressure has settled at `of`.
 fn in_steady_state(of: u64) -> Throttle {
     let throttle = Throttle::default();
     for _ in 0..500 {

@@ -249,7 +249,7 @@ impl WriteBack {
         schedule.reason(&shared.pinned.borrow(), pressed, aged)
     }
 
-    /// One round: a batch goes home, is durable there, and its tracks are free.
+    /// One round: a batch is written back, is durable there, and its tracks are free.
     async fn round(&self, reason: Reason) -> Result<(), EngineError> {
         let shared = &*self.shared;
         let durable = shared.trail.durable();
@@ -373,7 +373,7 @@ impl WriteBack {
         shared.home.sample(ready).await
     }
 
-    /// Those of the `most` oldest blocks that may go home now, ascending.
+    /// Those of the `most` oldest blocks that may be written back now, ascending.
     fn ready_among_oldest(&self, most: usize, durable: Lsn) -> Vec<u64> {
         let (pinned, busy) = (self.shared.pinned.borrow(), self.shared.access.busy());
         let mut ready = Vec::from(pinned.oldest(most));
@@ -416,7 +416,7 @@ impl WriteBack {
         shared.trail.advance();
     }
 
-    /// No block may go home yet: makes the log durable, or waits for it to be written.
+    /// No block may be written back yet: makes the log durable, or waits for it to be written.
     async fn wait_for_ready(&self, durable: Lsn) -> Result<(), EngineError> {
         let trail = &self.shared.trail;
         if trail.durable() > durable {
@@ -431,13 +431,13 @@ impl WriteBack {
         if trail.appended() > durable {
             progress.await;
         } else {
-            // Everything is durable and yet nothing may go home: all of it is being read.
+            // Everything is durable and yet nothing may be written back: all of it is being read.
             self.shared.access.changed.wait().await;
         }
         Ok(())
     }
 
-    /// True when a range that would go home meets a read.
+    /// True when a range that would be written back meets a read.
     fn range_is_read(&self, durable: Lsn) -> bool {
         let pinned = self.shared.pinned.borrow();
         let mut ranges = pinned.ranges_up_to(durable);
@@ -459,7 +459,7 @@ pub(crate) enum Reason {
 pub(crate) struct Schedule {
     /// The block from which the sweep goes on ([`RoundOrder::Sweep`]).
     cursor: u64,
-    /// Blocks that go home next, oldest first ([`RoundOrder::OldestFirst`]).
+    /// Blocks that are written back next, oldest first ([`RoundOrder::OldestFirst`]).
     queue: VecDeque<u64>,
     /// Since when something has been pinned.
     since: Option<Nanos>,
@@ -518,7 +518,7 @@ impl Schedule {
         bytes / block_size
     }
 
-    /// Which blocks the next round takes, for [`Pinned::start_batch`]: up to `blocks_max`, of those that may go home
+    /// Which blocks the next round takes, for [`Pinned::start_batch`]: up to `blocks_max`, of those that may be written back
     /// and are not `busy`.
     pub fn order<'a>(
         &mut self,

@@ -130,8 +130,8 @@ impl Entry {
     /// True when `next`, the entry after this one, patches the next word of the same block in the same commit.
     fn runs_on(&self, next: &Self) -> bool {
         match (self.kind, next.kind) {
-            (EntryKind::Patch { at, .. }, EntryKind::Patch { at: behind, .. }) => {
-                self.block == next.block && at.checked_add(8) == Some(behind) && !self.last
+            (EntryKind::Patch { at, .. }, EntryKind::Patch { at: after, .. }) => {
+                self.block == next.block && at.checked_add(8) == Some(after) && !self.last
             }
             _ => false,
         }

@@ -447,12 +447,12 @@ impl Fs {
         let mut placed: Vec<Run> = Vec::with_capacity(found.len());
         for (range, (before, runs)) in ranges.into_iter().zip(found) {
             // The order of the list is that of the file, so that its blocks are placed side by side.
-            let behind = placed.last().and_then(Run::last);
+            let last_placed = placed.last().and_then(Run::last);
             let before = before.map(|(at, extent)| {
                 let count = u64::from(extent.count).min(range.start - at);
                 (at + count - 1, extent.block + count - 1)
             });
-            let mut last = behind.max(before).map(|(_, block)| BlockId(block));
+            let mut last = last_placed.max(before).map(|(_, block)| BlockId(block));
             for run in runs {
                 if let Some(block) = run.block {
                     last = Some(BlockId(block + run.count - 1));

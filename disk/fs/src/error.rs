@@ -1,6 +1,6 @@
 //! Errors of the file system.
 
-use crate::types::{Way, XATTR_NAMES_MAX, XATTRS_MAX};
+use crate::types::{AccessPath, XATTR_NAMES_MAX, XATTRS_MAX};
 use tonearm_disk::{DiskError, ErrorKind};
 
 /// Why an operation has failed. Nothing has changed then.
@@ -58,9 +58,9 @@ pub enum FsError {
     /// The file system does not do this.
     #[error("{0}")]
     Unsupported(&'static str),
-    /// The file is open in another way.
+    /// The file is open through another access path.
     #[error("{}", busy(*.0))]
-    Busy(Way),
+    Busy(AccessPath),
     /// Others have changed what the unit has read or changed. Nothing of it has happened.
     #[error(
         "others have changed {0}, which the unit uses; nothing of it has happened: begin it again"
@@ -78,7 +78,7 @@ pub enum FsError {
     #[error("there are {0} open units; end some")]
     TooManyUnits(usize),
     /// The tree contradicts itself.
-    #[error("the tree of files is damaged: {0}; `tonearm check` tells more")]
+    #[error("the tree of files is damaged: {0}; `tonearm check` reports more")]
     Damaged(String),
     /// The change would have to wait.
     #[error("there is no space left below the store; make some there, or delete files")]
@@ -101,10 +101,10 @@ pub(crate) fn damaged(what: &str) -> FsError {
     FsError::Damaged(what.to_string())
 }
 
-fn busy(way: Way) -> &'static str {
-    match way {
-        Way::Mount => "the file is open on the mount; close it there first",
-        Way::Session => {
+fn busy(access: AccessPath) -> &'static str {
+    match access {
+        AccessPath::Mount => "the file is open on the mount; close it there first",
+        AccessPath::Session => {
             "the file is open through SQLite's VFS or `tonearm files`, whose locks the mount does not have; close it there \
              first"
         }

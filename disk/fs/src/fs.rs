@@ -15,7 +15,7 @@ use crate::overlay::{Changed, Edit};
 use crate::refusal::{Stop, record_refusal, refusal_or};
 use crate::step::Step;
 use crate::tree;
-use crate::types::{DIRECTORY, Deletion, Invalidation, Number, Space, TYPE, Way};
+use crate::types::{AccessPath, DIRECTORY, Deletion, Invalidation, Number, Space, TYPE};
 use crate::unit::{UnitState, Units};
 use crate::uses::{FileState, Files};
 use async_recursion::async_recursion as boxed;
@@ -33,7 +33,7 @@ const ROOT_MODE: u32 = 0o755;
 pub struct Fs {
     state: Rc<State>,
     unit: Option<Rc<UnitState>>,
-    way: Way,
+    access: AccessPath,
     /// The user for whom names are taken away; `None` for one who may take all.
     user: Option<u32>,
     /// Its changes free space.
@@ -88,8 +88,8 @@ impl Use {
     }
 
     /// As [`FileState::content_changed`].
-    pub fn content_changed(&self, way: Way) -> Lsn {
-        self.file.content_changed(way)
+    pub fn content_changed(&self, access: AccessPath) -> Lsn {
+        self.file.content_changed(access)
     }
 
     /// Notes that `lsn` has changed the content.
@@ -145,7 +145,7 @@ impl Fs {
         let fs = Self {
             state: Rc::new(state),
             unit: None,
-            way: Way::Mount,
+            access: AccessPath::Mount,
             user: None,
             frees: false,
         };
@@ -166,8 +166,8 @@ impl Fs {
         &self.state.disk
     }
 
-    pub(crate) fn way(&self) -> Way {
-        self.way
+    pub(crate) fn access(&self) -> AccessPath {
+        self.access
     }
 
     /// Sets how the blocks of deleted files are freed: with their list, unless it is set.
@@ -191,10 +191,10 @@ impl Fs {
         }
     }
 
-    /// The same, reached in another way.
-    pub fn by(&self, way: Way) -> Self {
+    /// The same, reached through another access path.
+    pub fn via(&self, access: AccessPath) -> Self {
         Self {
-            way,
+            access,
             ..self.clone()
         }
     }
@@ -423,7 +423,7 @@ impl Fs {
     /// When the file is open in the other way.
     pub fn open_handle(&self, ino: u64) -> Result<(), FsError> {
         self.check_not_busy(ino)?;
-        self.state.files.open(self.rt(), ino, self.way);
+        self.state.files.open(self.rt(), ino, self.access);
         Ok(())
     }
 
@@ -432,7 +432,7 @@ impl Fs {
     /// # Errors
     /// When it is.
     pub fn check_not_busy(&self, ino: u64) -> Result<(), FsError> {
-        let other = self.way.other();
+        let other = self.access.other();
         if self.state.files.handles(ino, other) > 0 {
             return Err(FsError::Busy(other));
         }
@@ -441,7 +441,7 @@ impl Fs {
 
     /// Ends a handle, if the file has one of this way.
     pub fn close_handle(&self, ino: u64) {
-        if self.state.files.close(ino, self.way) {
+        if self.state.files.close(ino, self.access) {
             self.end_use(ino);
         }
     }
@@ -449,7 +449,7 @@ impl Fs {
     /// Ends all handles of this way.
     pub fn close_handles(&self) {
         for ino in self.state.files.numbers() {
-            for _ in 0..self.state.files.handles(ino, self.way) {
+            for _ in 0..self.state.files.handles(ino, self.access) {
                 self.close_handle(ino);
             }
         }
@@ -496,7 +496,7 @@ impl Fs {
         if !changed.names.is_empty() {
             self.state.names.note();
         }
-        if self.way == Way::Session
+        if self.access == AccessPath::Session
             && let Some(watcher) = &*self.state.watcher.borrow()
         {
             watcher(Invalidation {

@@ -2,7 +2,7 @@
 //!
 //! The tree (`tree.rs`) has inodes, entries of directories, extents and extended attributes as items. The content of a file is
 //! blocks of one list, whose order guides where they are placed (Grimm, Hsieh, Kaashoek, de Jonge, "Atomic Recovery Units",
-//! 5.1). There is no journal, and nothing to repair after a crash: a unit is there as a whole or not at all.
+//! 5.1). There is no journal, and nothing to repair after a crash: a unit takes effect atomically.
 
 mod acl;
 mod attrs;
@@ -32,7 +32,7 @@ pub use check::{FsReport, check};
 pub use data::{Allocate, Seek};
 pub use error::{FsError, LeftOrphan};
 pub use fs::{Fs, has_root};
-pub use names::{Listed, New, Rename};
+pub use names::{Dirent, NewInode, Rename};
 pub use offline::{OfflineError, OfflineTree, path_text};
 pub use owners::{OwnedBlocks, owners};
 pub use tonearm_disk::Piece;
@@ -40,7 +40,7 @@ pub use tonearm_format::{Inode, ROOT_INO, Time};
 pub use tree::{
     Key, OWNER_WORDS, Pages, Report, Tree, TreeError, TreeHeader, Wait, format, max_value,
 };
-pub use types::{Attr, Deletion, Invalidation, Space, Way};
+pub use types::{AccessPath, Attr, Deletion, Invalidation, Space};
 pub use unit::{Unit, UnitCounts};
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ const PLACE_PARENT: u64 = 2;
 
 /// What a new file is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct New {
+pub struct NewInode {
     /// Type and permissions, as `st_mode`.
     pub mode: u32,
     /// Owner.
@@ -55,7 +55,7 @@ pub enum Rename {
 
 /// A name in a directory, with the place after which a listing goes on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Listed {
+pub struct Dirent {
     /// Its position in the listing.
     pub place: u64,
     /// The file.
@@ -103,7 +103,7 @@ impl Meta<'_, '_> {
     }
 
     /// A new inode in `dir`, which gives its group.
-    fn new_inode(&mut self, dir: &Inode, new: New, now: Time) -> Result<(u64, Inode), Stop> {
+    fn new_inode(&mut self, dir: &Inode, new: NewInode, now: Time) -> Result<(u64, Inode), Stop> {
         let ino = self.take_ino()?;
         if ino > INO_MAX || self.get(inode_key(ino))?.is_some() {
             let text = format!("the next inode is to be {ino}, which is no number of a new one");
@@ -297,7 +297,7 @@ impl Fs {
     /// # Errors
     /// When the name is taken or impossible, or the store is full.
     #[boxed(?Send)]
-    pub async fn make(&self, dir: u64, name: &[u8], new: New) -> Result<Attr, FsError> {
+    pub async fn make(&self, dir: u64, name: &[u8], new: NewInode) -> Result<Attr, FsError> {
         self.make_masked(dir, name, new, 0).await
     }
 
@@ -310,7 +310,7 @@ impl Fs {
         &self,
         dir: u64,
         name: &[u8],
-        new: New,
+        new: NewInode,
         umask: u32,
     ) -> Result<Attr, FsError> {
         self.make_named(dir, name, (new, umask), Vec::new()).await
@@ -326,7 +326,7 @@ impl Fs {
         dir: u64,
         name: &[u8],
         target: &[u8],
-        new: New,
+        new: NewInode,
     ) -> Result<Attr, FsError> {
         if target.is_empty() {
             return Err(FsError::NotFound);
@@ -335,7 +335,7 @@ impl Fs {
             return Err(FsError::NameTooLong);
         }
         let mode = SYMLINK | 0o777;
-        let new = (New { mode, ..new }, 0);
+        let new = (NewInode { mode, ..new }, 0);
         self.make_named(dir, name, new, target.to_vec()).await
     }
 
@@ -343,7 +343,7 @@ impl Fs {
         &self,
         dir: u64,
         name: &[u8],
-        (new, umask): (New, u32),
+        (new, umask): (NewInode, u32),
         target: Vec<u8>,
     ) -> Result<Attr, FsError> {
         check_name(name)?;
@@ -375,7 +375,7 @@ impl Fs {
     /// # Errors
     /// As for [`Fs::make`].
     #[boxed(?Send)]
-    pub async fn make_unnamed(&self, dir: u64, new: New) -> Result<Attr, FsError> {
+    pub async fn make_unnamed(&self, dir: u64, new: NewInode) -> Result<Attr, FsError> {
         let now = self.now();
         let (attr, _) = self
             .change(move |meta| {
@@ -596,7 +596,7 @@ impl Fs {
     /// # Errors
     /// When it is no directory.
     #[boxed(?Send)]
-    pub async fn list(&self, dir: u64, after: u64, most: usize) -> Result<Vec<Listed>, FsError> {
+    pub async fn list(&self, dir: u64, after: u64, most: usize) -> Result<Vec<Dirent>, FsError> {
         self.look(|meta| meta.list(dir, after, most)).await
     }
 
@@ -610,7 +610,7 @@ impl Fs {
         dir: u64,
         after: u64,
         most: usize,
-    ) -> Result<Vec<(Listed, Attr)>, FsError> {
+    ) -> Result<Vec<(Dirent, Attr)>, FsError> {
         self.look(|meta| {
             let listed = meta.list(dir, after, most)?;
             let mut found = Vec::with_capacity(listed.len());
@@ -625,14 +625,14 @@ impl Fs {
 }
 
 impl Meta<'_, '_> {
-    fn list(&mut self, dir: u64, after: u64, most: usize) -> Result<Vec<Listed>, Stop> {
+    fn list(&mut self, dir: u64, after: u64, most: usize) -> Result<Vec<Dirent>, Stop> {
         let inode = self.directory(dir)?;
         let kind = (DIRECTORY >> 12) as u8;
         let mut listed = Vec::new();
         let own = [(1, dir, &b"."[..]), (PLACE_PARENT, inode.parent, b"..")];
         for (place, ino, name) in own.into_iter().filter(|(place, ..)| *place > after) {
             let name = name.to_vec();
-            listed.push(Listed {
+            listed.push(Dirent {
                 place,
                 ino,
                 kind,
@@ -650,7 +650,7 @@ impl Meta<'_, '_> {
                 Ok(entry) => {
                     let (ino, kind) = (entry.ino, entry.kind);
                     let (place, name) = (key.at, entry.name);
-                    listed.push(Listed {
+                    listed.push(Dirent {
                         place,
                         ino,
                         kind,
@@ -721,7 +721,7 @@ impl Meta<'_, '_> {
         self.put_inode(to_dir, &to_parent)?;
         self.put_inode(moved.ino, &inode)?;
         if let Rename::Whiteout { uid, gid } = how {
-            let new = New {
+            let new = NewInode {
                 mode: DEVICE,
                 uid,
                 gid,

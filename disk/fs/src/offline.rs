@@ -117,7 +117,11 @@ impl<R: FnMut(u64, &mut [u8]) -> io::Result<()>> OfflineTree<R> {
     ///
     /// # Errors
     /// When a page cannot be read or is damaged.
-    pub fn beside(&mut self, path: &[u8], mut each: impl FnMut(&[u8])) -> Result<(), OfflineError> {
+    pub fn siblings(
+        &mut self,
+        path: &[u8],
+        mut each: impl FnMut(&[u8]),
+    ) -> Result<(), OfflineError> {
         let Found::Missing(dir, mut path) = self.walk(path)? else {
             return Ok(());
         };

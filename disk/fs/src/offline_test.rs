@@ -184,15 +184,15 @@ fn path_of_no_regular_file_is_an_error() {
     ] {
         assert_eq!(space.error_of(path), text);
     }
-    let mut beside = Vec::new();
+    let mut siblings = Vec::new();
     let tree = &mut space.read();
-    tree.beside(b"/files", |path| beside.push(path.to_vec()))
+    tree.siblings(b"/files", |path| siblings.push(path.to_vec()))
         .unwrap();
-    beside.sort();
+    siblings.sort();
     let expected = [&b"dir/"[..], b"file", b"link", b"pipe"];
-    assert_eq!(beside, expected);
+    assert_eq!(siblings, expected);
     let mut count = 0;
-    tree.beside(b"dir/none", |_| count += 1).unwrap();
+    tree.siblings(b"dir/none", |_| count += 1).unwrap();
     assert_eq!(count, 0);
 }
 

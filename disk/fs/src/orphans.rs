@@ -5,7 +5,7 @@ use crate::fs::Fs;
 use crate::meta::{Meta, orphan_key, twice};
 use crate::refusal::Stop;
 use crate::step::{Attempts, Step};
-use crate::types::{DIRECTORY, Deletion, Number, TYPE, Way};
+use crate::types::{AccessPath, DIRECTORY, Deletion, Number, TYPE};
 use crate::unit::UNIT_FREES_MAX;
 use async_recursion::async_recursion as boxed;
 use std::ops::{Range, RangeInclusive};
@@ -33,10 +33,10 @@ impl Fs {
         // All that an operation of an application's unit frees is freed with the unit.
         // In the log each block may change a page of records of its own; the other half is for pages of the tree.
         let logged = self.disk().engine().commit_blocks_max() / 2;
-        let (memory, most) = match (self.unit(), self.way()) {
+        let (memory, most) = match (self.unit(), self.access()) {
             (None, _) => (part, BLOCKS_MAX.min(logged.max(1))),
-            (Some(_), Way::Mount) => (part, UNIT_FREES_MAX),
-            (Some(_), Way::Session) => (memory - part, u64::MAX),
+            (Some(_), AccessPath::Mount) => (part, UNIT_FREES_MAX),
+            (Some(_), AccessPath::Session) => (memory - part, u64::MAX),
         };
         (memory / OP_BYTES).clamp(1, most)
     }

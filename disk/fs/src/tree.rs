@@ -6,7 +6,7 @@
 //!
 //! Invariants:
 //! 1. An operation that returns an error may have changed pages. The caller discards these changes, so that an operation
-//!    happens as a whole or not at all.
+//!    happens atomically.
 //! 2. No content of a page causes a panic or an endless loop: each offset is checked before its use, a descent has as
 //!    many steps as the tree has levels, and a scan ends where keys do not ascend.
 //! 3. The same operations on the same pages change the same bytes.

@@ -42,16 +42,16 @@ pub struct Space {
     pub inodes: u64,
 }
 
-/// A way in which programs reach files.
+/// A path by which programs reach files.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum AccessPath {
     /// The mount. The kernel keeps content, attributes and names.
     Mount,
     /// Sessions with the files of a store, which have locks of their own.
     Session,
 }
 
-impl Way {
+impl AccessPath {
     pub(crate) fn other(self) -> Self {
         match self {
             Self::Mount => Self::Session,

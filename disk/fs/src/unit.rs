@@ -26,7 +26,7 @@ use crate::overlay::Overlay;
 use crate::refusal::Stop;
 use crate::step::Step;
 use crate::tree::Key;
-use crate::types::{Number, Way};
+use crate::types::{AccessPath, Number};
 use async_recursion::async_recursion as boxed;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -76,7 +76,7 @@ pub struct Unit {
 /// The state of an open unit.
 pub(crate) struct UnitState {
     pub turn: Semaphore,
-    way: Way,
+    access: AccessPath,
     /// The user who has begun it, if that is one of whom there are bounds.
     user: Option<u32>,
     /// Missing before the first change, while an operation has it, and when the unit has ended.
@@ -95,15 +95,15 @@ pub(crate) struct UnitState {
 #[derive(Default)]
 pub(crate) struct Units {
     open: Vec<Weak<UnitState>>,
-    /// By the way.
+    /// By access path.
     counts: [UnitCounts; 2],
-    /// Memory that open units hold, by the way.
+    /// Memory that open units hold, by access path.
     memory: [u64; 2],
 }
 
 impl Units {
     /// Checks that one more can be begun, for `user` if there are bounds of one.
-    fn check(&mut self, way: Way, user: Option<u32>) -> Result<(), FsError> {
+    fn check(&mut self, access: AccessPath, user: Option<u32>) -> Result<(), FsError> {
         self.open.retain(|unit| unit.strong_count() > 0);
         let check = |most, count| {
             if count < most {
@@ -112,27 +112,27 @@ impl Units {
                 Err(FsError::TooManyUnits(most))
             }
         };
-        let of_way = || self.open().filter(|unit| unit.way == way);
+        let through_access = || self.open().filter(|unit| unit.access == access);
         match user {
             Some(_) => {
-                check(UNITS_MAX - UNITS_MAX / USER_SHARE, of_way().count())?;
-                let count = of_way().filter(|unit| unit.user == user).count();
+                check(UNITS_MAX - UNITS_MAX / USER_SHARE, through_access().count())?;
+                let count = through_access().filter(|unit| unit.user == user).count();
                 check(UNITS_MAX / USER_SHARE, count)
             }
             // The last share is kept for those of whom there are no bounds.
-            None => check(UNITS_MAX, of_way().count()),
+            None => check(UNITS_MAX, through_access().count()),
         }
     }
 
-    /// Memory that open units may hold beside those of `way` and of the user of `unit` that are open.
+    /// Memory that open units may hold beside those of `access` and of the user of `unit` that are open.
     fn memory_left(&self, unit: &UnitState, most: u64) -> u64 {
         let own = unit.memory.get();
-        let left = most.saturating_sub(self.memory[unit.way as usize] - own);
+        let left = most.saturating_sub(self.memory[unit.access as usize] - own);
         if unit.user.is_none() {
             return left;
         }
         let of_user = self.open();
-        let of_user = of_user.filter(|open| (open.way, open.user) == (unit.way, unit.user));
+        let of_user = of_user.filter(|open| (open.access, open.user) == (unit.access, unit.user));
         let used: u64 = of_user.map(|open| open.memory.get()).sum();
         let most_of_user = most - most / USER_SHARE as u64;
         left.min(most_of_user.saturating_sub(used - own))
@@ -144,7 +144,7 @@ impl Units {
         let oldest = {
             let units = units.borrow();
             let mut open = units.open();
-            open.find(|unit| unit.way == Way::Mount && unit.holds_space())
+            open.find(|unit| unit.access == AccessPath::Mount && unit.holds_space())
         };
         if let Some(unit) = &oldest {
             unit.fail(FsError::UnitEnded(NO_SPACE));
@@ -171,7 +171,7 @@ impl UnitState {
     fn new(fs: &Fs, aru: Option<Aru>) -> Self {
         Self {
             turn: Semaphore::new(fs.rt(), 1),
-            way: fs.way(),
+            access: fs.access(),
             user: fs.user(),
             aru: RefCell::new(aru),
             overlay: RefCell::default(),
@@ -215,7 +215,7 @@ impl UnitState {
     pub fn touch(&self, fs: &Fs, ino: u64, is_changed: bool) {
         let is_same = self.with_file(fs, ino, |file| {
             file.is_changed |= is_changed;
-            let now = file.used.content_changed(self.way);
+            let now = file.used.content_changed(self.access);
             *file.seen.get_or_insert(now) == now
         });
         if !is_same {
@@ -248,7 +248,7 @@ impl UnitState {
     /// Makes the unit's changes in the committed tree.
     fn apply(&self, meta: &mut Meta<'_, '_>) -> Result<(), Stop> {
         for (ino, file) in &*self.files.borrow() {
-            let now = file.used.content_changed(self.way);
+            let now = file.used.content_changed(self.access);
             if file.seen.is_some_and(|seen| seen != now) {
                 return Err(changed(*ino).into());
             }
@@ -259,7 +259,7 @@ impl UnitState {
             let there = meta.get(*key)?;
             let merged = merge(*key, change, there.as_deref());
             let merged = merged.ok_or_else(|| conflict(*key))?;
-            if self.way == Way::Session && was_deleted(*key, there.as_deref()) {
+            if self.access == AccessPath::Session && was_deleted(*key, there.as_deref()) {
                 return Err(conflict(*key).into());
             }
             if key.kind == item::INODE && was_moved(change.base.as_deref(), merged.as_deref()) {
@@ -330,7 +330,7 @@ impl Fs {
     /// Begins a unit. An empty one costs little and holds nothing.
     ///
     /// # Errors
-    /// When there are 1024 units of the same way, or an eighth of that of the user ([`Fs::for_user`]).
+    /// When there are 1024 units of the same access path, or an eighth of that of the user ([`Fs::for_user`]).
     pub fn begin(&self) -> Result<Unit, FsError> {
         self.begin_unit(None)
     }
@@ -340,7 +340,7 @@ impl Fs {
     /// # Errors
     /// As for [`Fs::begin`].
     pub fn check_units(&self) -> Result<(), FsError> {
-        self.units().borrow_mut().check(self.way(), self.user())
+        self.units().borrow_mut().check(self.access(), self.user())
     }
 
     /// Begins a unit with a recovery unit, which may have changed volumes and lists.
@@ -355,10 +355,10 @@ impl Fs {
         let fs = self.committed();
         let state = {
             let mut units = fs.units().borrow_mut();
-            units.check(fs.way(), fs.user())?;
+            units.check(fs.access(), fs.user())?;
             let state = Rc::new(UnitState::new(&fs, aru));
             units.open.push(Rc::downgrade(&state));
-            units.counts[fs.way() as usize].begun += 1;
+            units.counts[fs.access() as usize].begun += 1;
             state
         };
         let fs = fs.within(&state);
@@ -370,9 +370,9 @@ impl Fs {
         })
     }
 
-    /// Counts of units, of those that were begun in the same way.
+    /// Counts of units, of those that were begun through the same access path.
     pub fn unit_counts(&self) -> UnitCounts {
-        let counts = self.units().borrow().counts[self.way() as usize];
+        let counts = self.units().borrow().counts[self.access() as usize];
         let open = counts.begun - counts.committed - counts.aborted;
         UnitCounts { open, ..counts }
     }
@@ -409,11 +409,11 @@ impl Fs {
             .for_each(|ino| unit.with_file(&fs, ino, |_| ()));
         let more = unit.overlay.borrow().added_by(&edit);
         let memory = self.disk().shadow_bytes_max();
-        let most = match self.way() {
-            Way::Mount => memory / MEMORY_SHARE,
-            Way::Session => memory - memory / MEMORY_SHARE,
+        let most = match self.access() {
+            AccessPath::Mount => memory / MEMORY_SHARE,
+            AccessPath::Session => memory - memory / MEMORY_SHARE,
         };
-        let way = self.way() as usize;
+        let access = self.access() as usize;
         let left = self.units().borrow().memory_left(unit, most);
         let fits = match step.charge(more) {
             Ok(()) => step.spill_to(left).await,
@@ -432,7 +432,7 @@ impl Fs {
         unit.check_failed()?;
         unit.overlay.borrow_mut().take(edit);
         let before = unit.memory.replace(now);
-        let memory = &mut self.units().borrow_mut().memory[way];
+        let memory = &mut self.units().borrow_mut().memory[access];
         *memory = *memory - before + now;
         step.complete();
         Ok(())
@@ -504,10 +504,10 @@ impl Unit {
         let result = self.try_commit().await;
         let has_conflict = matches!(result, Err(FsError::Conflict(_)));
         let counts = self.fs.units();
-        let way = self.fs.way() as usize;
-        counts.borrow_mut().counts[way].conflicts += u64::from(has_conflict);
+        let access = self.fs.access() as usize;
+        counts.borrow_mut().counts[access].conflicts += u64::from(has_conflict);
         if result.is_ok() && !self.is_counted.replace(true) {
-            counts.borrow_mut().counts[way].committed += 1;
+            counts.borrow_mut().counts[access].committed += 1;
         }
         self.abort();
         result
@@ -519,10 +519,10 @@ impl Unit {
         self.state.overlay.take();
         // The end of the last use of a file without a name deletes it.
         self.state.files.take();
-        let way = self.fs.way() as usize;
-        self.fs.units().borrow_mut().memory[way] -= self.state.memory.replace(0);
+        let access = self.fs.access() as usize;
+        self.fs.units().borrow_mut().memory[access] -= self.state.memory.replace(0);
         if !self.is_counted.replace(true) {
-            self.fs.units().borrow_mut().counts[way].aborted += 1;
+            self.fs.units().borrow_mut().counts[access].aborted += 1;
         }
     }
 

@@ -1,7 +1,7 @@
 //! Files that are in use: by which handles and operations, and what commits have changed of them since.
 
 use crate::overlay::Changed;
-use crate::types::Way;
+use crate::types::AccessPath;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ pub(crate) struct FileState {
     /// Handles, and operations that are under way.
     uses: Cell<u64>,
     content: Semaphore,
-    /// Handles of each way.
+    /// Handles of each access path.
     handles: [Cell<u64>; 2],
     /// The last commit that has changed it since it came into use.
     pub changed: Cell<Lsn>,
@@ -76,10 +76,10 @@ impl FileState {
     /// The last commit, since the file came into use, after which a unit cannot end that has used the content before. On the
     /// mount that is any change of the content. Sessions have locks for that, and their units may write to the same blocks as
     /// others: only the blocks must be the same.
-    pub fn content_changed(&self, way: Way) -> Lsn {
-        match way {
-            Way::Mount => self.content_changed.get(),
-            Way::Session => self.blocks_changed.get(),
+    pub fn content_changed(&self, access: AccessPath) -> Lsn {
+        match access {
+            AccessPath::Mount => self.content_changed.get(),
+            AccessPath::Session => self.blocks_changed.get(),
         }
     }
 }
@@ -127,22 +127,22 @@ impl Files {
     }
 
     /// Begins a use by a handle.
-    pub fn open(&self, rt: &Rt, ino: u64, way: Way) {
+    pub fn open(&self, rt: &Rt, ino: u64, access: AccessPath) {
         let file = self.begin(rt, ino);
-        let handles = &file.handles[way as usize];
+        let handles = &file.handles[access as usize];
         handles.set(handles.get() + 1);
     }
 
-    /// Handles of a file that are open in this way.
-    pub fn handles(&self, ino: u64, way: Way) -> u64 {
+    /// Handles of a file that are open through this access path.
+    pub fn handles(&self, ino: u64, access: AccessPath) -> u64 {
         let file = self.get(ino);
-        file.map_or(0, |file| file.handles[way as usize].get())
+        file.map_or(0, |file| file.handles[access as usize].get())
     }
 
-    /// Takes a handle off a file, whose use has to end then. False when the file has none of this way.
-    pub fn close(&self, ino: u64, way: Way) -> bool {
+    /// Takes a handle off a file, whose use has to end then. False when the file has none of this access path.
+    pub fn close(&self, ino: u64, access: AccessPath) -> bool {
         self.get(ino).is_some_and(|file| {
-            let handles = &file.handles[way as usize];
+            let handles = &file.handles[access as usize];
             let open = handles.get();
             handles.set(open.saturating_sub(1));
             open > 0

@@ -58,7 +58,7 @@ pub trait Home {
         0
     }
 
-    /// Chooses blocks of the next round out of `ready` (ascending), which could go home now. It returns them ascending,
+    /// Chooses blocks of the next round out of `ready` (ascending), which could be written back now. It returns them ascending,
     /// and none for an ordinary round.
     fn sample(&self, _ready: Vec<u64>) -> Boxed<'_, Vec<u64>> {
         Box::pin(async { Vec::new() })
@@ -345,7 +345,7 @@ pub struct SegmentStats {
     /// Those of the blocks overwritten in place that had been appended the time before: they have become cold.
     pub cooled_blocks: u64,
     /// Those of the blocks appended that had been overwritten in place the time before: they have become hot, and each
-    /// has left a hole. As the field before, with those that the opening has found behind the checkpoint.
+    /// has left a hole. As the field before, with those that the opening has found after the checkpoint.
     pub heated_blocks: u64,
     /// Notes of overwritten blocks that the cleaner has copied.
     pub carried_notes: u64,

@@ -105,8 +105,8 @@ fn a_dropped_demand_does_not_block_later_ones() {
         let mut large = Box::pin(semaphore.acquire(8));
         let begins = poll_fn(|context| Poll::Ready(large.as_mut().poll(context).is_pending()));
         assert!(begins.await, "it has to wait");
-        let behind = semaphore.clone();
-        let small = own.spawn(async move { drop(behind.acquire(2).await) });
+        let waiting = semaphore.clone();
+        let small = own.spawn(async move { drop(waiting.acquire(2).await) });
         own.sleep(Nanos::from_millis(1)).await;
         assert_eq!((semaphore.waiting(), small.take()), (2, None));
         drop(large);

@@ -18,11 +18,11 @@ fn main() -> Result<()> {
     let path = folder.path().join("store.tn");
     create(&path, &CreateOptions::default())?;
     let store = Store::open(&path, StoreOptions::default())?;
-    tell("a trivial job", 1, 1_000_000, |_| {
+    report("a trivial job", 1, 1_000_000, |_| {
         store.block_size()?;
         Ok(())
     })?;
-    tell("a trivial job", 4, 250_000, |_| {
+    report("a trivial job", 4, 250_000, |_| {
         store.block_size()?;
         Ok(())
     })?;
@@ -35,13 +35,13 @@ fn main() -> Result<()> {
         outbox.recv()?;
         Ok(())
     };
-    tell_alone(
+    report_alone(
         "handed to a thread and back, without pause",
         100_000,
         Duration::ZERO,
         hand_over,
     )?;
-    tell_alone(
+    report_alone(
         "handed to a thread and back, every 1 ms",
         1000,
         Duration::from_millis(1),
@@ -54,11 +54,11 @@ fn main() -> Result<()> {
     };
     let file = files.open("data", create)?;
     files.write(file, None, 0, &[7; 1 << 20])?;
-    tell("4 KiB read from memory", 1, 200_000, |round| {
+    report("4 KiB read from memory", 1, 200_000, |round| {
         files.read(file, None, u64::from(round % 256) * 4096, &mut [0; 4096])?;
         Ok(())
     })?;
-    tell(
+    report(
         "a unit of one 4-KiB block, not durable",
         1,
         20_000,
@@ -71,7 +71,7 @@ fn main() -> Result<()> {
     )?;
     files.flush()?;
     for threads in [1, 4] {
-        tell(
+        report(
             "a unit of one 4-KiB block, durable",
             threads,
             500,
@@ -88,7 +88,7 @@ fn main() -> Result<()> {
 }
 
 /// Calls by several threads, and the time of each over all.
-fn tell(
+fn report(
     what: &str,
     threads: u32,
     rounds: u32,
@@ -109,7 +109,7 @@ fn tell(
 }
 
 /// The median of calls by one thread with a pause before each.
-fn tell_alone(
+fn report_alone(
     what: &str,
     rounds: u32,
     pause: Duration,

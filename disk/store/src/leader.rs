@@ -49,7 +49,7 @@ const OPEN: usize = 0;
 const CLOSED: usize = 1;
 const PANICKED: usize = 2;
 
-type StateOf<P> = State<Job<P>, <P as Platform>::Call, <P as Platform>::Made>;
+type StateOf<P> = State<Job<P>, <P as Platform>::Call, <P as Platform>::CallResult>;
 type StepOf<P> = Step<<P as Platform>::Call>;
 
 /// The engine, and the threads that use it.
@@ -263,12 +263,12 @@ impl<P: Platform> Leader<P> {
                 Step::Lead => self.lead(thread),
                 Step::Call(call) => {
                     let made = platform.make(call);
-                    self.tell(|state| state.called(thread, made))
+                    self.apply(|state| state.called(thread, made))
                 }
                 Step::Watch(until) => {
                     platform.watch(until);
                     let now = platform.now();
-                    self.tell(|state| state.woken(id, now))
+                    self.apply(|state| state.woken(id, now))
                 }
                 Step::Park { until, briefly } => self.park(platform, id, until, briefly),
                 Step::TimerWait => unreachable!("the timer thread alone waits so"),
@@ -306,7 +306,7 @@ impl<P: Platform> Leader<P> {
             .as_mut()
             .expect("the engine is there as long as there are leaders");
         match catch_unwind(AssertUnwindSafe(|| engine.run())) {
-            Ok(()) => self.tell(|state| {
+            Ok(()) => self.apply(|state| {
                 let step = state.turned(thread, &mut engine.turn);
                 if !state.is_led() {
                     self.leader.store(NOBODY, Relaxed);
@@ -330,7 +330,7 @@ impl<P: Platform> Leader<P> {
             drop(jobs);
             self.shut_down();
         }
-        self.tell(|state| state.next(thread))
+        self.apply(|state| state.next(thread))
     }
 
     /// Ends the store, unless another thread does or has done so.
@@ -409,7 +409,7 @@ impl<P: Platform> Leader<P> {
     }
 
     /// Reports an event to the state. Returns the next step.
-    fn tell(&self, event: impl FnOnce(&mut StateOf<P>) -> StepOf<P>) -> StepOf<P> {
+    fn apply(&self, event: impl FnOnce(&mut StateOf<P>) -> StepOf<P>) -> StepOf<P> {
         let mut shared = locked(&self.shared);
         let step = event(&mut shared.state);
         self.unlock(shared, step)

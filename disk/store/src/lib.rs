@@ -35,7 +35,7 @@ pub use loads::{Loads, MemberLoad};
 pub use members::{Access, Members, Opened, device_of, holder, open_disk, open_members};
 pub use monitor::{ExecutorGuard, Monitor, RemoteWaker};
 pub use per_process::PerProcess;
-pub use place::{beside, folder_of, recorded_path, resolved, socket_of, store_folder};
+pub use place::{folder_of, recorded_path, resolved, sibling_path, socket_of, store_folder};
 pub use store::{Context, Store, StoreOptions};
 pub use tonearm_archive::{ArchiverOptions, Bucket};
 pub use tonearm_base::{Lsn, Nanos};

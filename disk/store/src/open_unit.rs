@@ -3,7 +3,7 @@
 use crate::files::{FileSystem, FilesError};
 use tonearm_base::Lsn;
 use tonearm_disk::{Aru, DiskError};
-use tonearm_fs::{FsError, Unit, Way};
+use tonearm_fs::{AccessPath, FsError, Unit};
 
 /// An open unit.
 pub(crate) enum OpenUnit {
@@ -12,7 +12,7 @@ pub(crate) enum OpenUnit {
     /// It has used files, too.
     Files(Unit),
     /// An operation that was to use files first has failed.
-    Over,
+    Failed,
 }
 
 impl OpenUnit {
@@ -28,7 +28,7 @@ impl OpenUnit {
         match self {
             Self::Disk(aru) => Ok(operation(aru).await?),
             Self::Files(unit) => Ok(unit.with_disk(operation).await??),
-            Self::Over => Err(over()),
+            Self::Failed => Err(failed()),
         }
     }
 
@@ -38,16 +38,16 @@ impl OpenUnit {
     /// When the file system cannot be opened.
     pub async fn files(&mut self, system: &FileSystem) -> Result<&Unit, FilesError> {
         if let Self::Disk(_) = self {
-            let fs = system.get().await?.by(Way::Session);
+            let fs = system.get().await?.via(AccessPath::Session);
             fs.check_units()?;
-            let Self::Disk(aru) = std::mem::replace(self, Self::Over) else {
+            let Self::Disk(aru) = std::mem::replace(self, Self::Failed) else {
                 unreachable!("it was one of the disk just now")
             };
             *self = Self::Files(fs.begin_with(*aru)?);
         }
         match self {
             Self::Files(unit) => Ok(unit),
-            _ => Err(over().into()),
+            _ => Err(failed().into()),
         }
     }
 
@@ -56,11 +56,11 @@ impl OpenUnit {
         match self {
             Self::Disk(aru) => Ok(aru.end().await?),
             Self::Files(unit) => unit.commit().await,
-            Self::Over => Err(over()),
+            Self::Failed => Err(failed()),
         }
     }
 }
 
-fn over() -> FsError {
+fn failed() -> FsError {
     FsError::UnitEnded("an operation of it has failed")
 }

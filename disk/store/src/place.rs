@@ -15,7 +15,7 @@ pub fn folder_of(path: &Path) -> &Path {
 }
 
 /// `path` with `.suffix` after its name.
-pub fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub fn sibling_path(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");
     name.push(suffix);
@@ -39,7 +39,7 @@ pub fn store_folder(store: &Path) -> PathBuf {
 
 /// The socket `.suffix` of the store at `store`, where its server listens and its clients look.
 pub fn socket_of(store: &Path, suffix: &str) -> PathBuf {
-    beside(&resolved(store), suffix)
+    sibling_path(&resolved(store), suffix)
 }
 
 /// The full path of `path`, which may not exist yet, without symbolic links of its folder.

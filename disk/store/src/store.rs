@@ -117,7 +117,7 @@ impl Platform for Uring {
     type Context = Context;
     type Calls = Calls;
     type Call = Call;
-    type Made = MadeCall;
+    type CallResult = MadeCall;
 
     fn rt(context: &Context) -> &Rt {
         &context.rt

@@ -2,7 +2,7 @@
 
 use crate::metrics::Kind;
 use rustix::io::Errno;
-use tonearm_fs::{Allocate, Attr, FsError, Listed, Piece, Rename, Seek, SetXattr, Space, Time};
+use tonearm_fs::{Allocate, Attr, Dirent, FsError, Piece, Rename, Seek, SetXattr, Space, Time};
 
 /// Bytes that a request takes besides its payload, for the bound on all of them.
 const REQUEST_BYTES: u64 = 16 << 10;
@@ -24,7 +24,7 @@ pub struct Request {
 /// Sends the answer of a request to its caller. A transport implements it.
 pub(crate) trait Responder: Send {
     /// Adds a line of a directory. True when there is no room for it.
-    fn add(&mut self, line: Line<'_>) -> bool;
+    fn add(&mut self, entry: DirentRef<'_>) -> bool;
 
     /// Answers.
     fn send(self: Box<Self>, result: Result<Answer, Errno>);
@@ -234,13 +234,13 @@ pub struct Write {
     /// The bytes go to the end of the file.
     pub append: bool,
     /// How they have come.
-    pub way: Way,
+    pub kind: WriteKind,
 }
 
 /// How the bytes of a write have come.
 #[doc(hidden)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum WriteKind {
     /// Past the kernel's page cache.
     Direct,
     /// Through it.
@@ -367,9 +367,9 @@ impl Answer {
 }
 
 /// A directory that is listed into a buffer of the transport.
-pub(crate) enum Line<'a> {
-    Name(&'a Listed),
-    WithAttr(&'a Listed, &'a Attr, Kept),
+pub(crate) enum DirentRef<'a> {
+    Name(&'a Dirent),
+    WithAttr(&'a Dirent, &'a Attr, Kept),
 }
 
 /// The error of requests that come or wait when the server stops. Programs know it as that of a mount without its server.

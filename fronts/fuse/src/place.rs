@@ -23,7 +23,7 @@ pub struct Mountable {
 
 /// One line of the list of mounts.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Listed {
+pub(crate) struct MountEntry {
     pub place: PathBuf,
     pub fs_type: String,
     pub source: String,
@@ -90,7 +90,7 @@ fn resolve(place: &Path, absolute: &Path) -> Result<PathBuf, MountError> {
 
 /// True when a mount of FUSE has no server any more. Attributes may still come from the kernel's cache, but statfs(2) asks the
 /// server each time.
-fn lacks_server(path: &Path, listed: &Listed) -> bool {
+fn lacks_server(path: &Path, listed: &MountEntry) -> bool {
     let is_fuse = listed.fs_type.starts_with("fuse");
     is_fuse && rustix::fs::statfs(path).err() == Some(Errno::NOTCONN)
 }
@@ -115,14 +115,14 @@ fn io_error(place: &Path, error: io::Error) -> MountError {
 }
 
 /// What is mounted on `path`; the uppermost, if there are several.
-fn mounted_on(path: &Path) -> io::Result<Option<Listed>> {
+fn mounted_on(path: &Path) -> io::Result<Option<MountEntry>> {
     let mounts = std::fs::read(MOUNTS)?;
     let last_first = mounts.rsplit(|byte| *byte == b'\n');
-    let mut lines = last_first.filter_map(Listed::parse);
+    let mut lines = last_first.filter_map(MountEntry::parse);
     Ok(lines.find(|listed| listed.place == path))
 }
 
-impl Listed {
+impl MountEntry {
     /// A line of `mountinfo`: `ID PARENT DEVICE ROOT PLACE OPTIONS [TAGS] - TYPE SOURCE OPTIONS`.
     pub fn parse(line: &[u8]) -> Option<Self> {
         let fields: Vec<&[u8]> = line.split(|byte| *byte == b' ').collect();

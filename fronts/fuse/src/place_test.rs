@@ -1,21 +1,21 @@
-use crate::place::Listed;
+use crate::place::MountEntry;
 use crate::{MountError, Mountable};
 use std::path::{Path, PathBuf};
 
 #[test]
 fn a_line_of_the_list_of_mounts_is_read() {
     let line = br"36 35 98:0 /mnt1 /mnt\0402/a\134b rw,noatime master:1 shared:2 - fuse.tonearm /srv/my\040disk.tn rw";
-    let listed = Listed::parse(line).expect("a line");
+    let listed = MountEntry::parse(line).expect("a line");
     assert_eq!(
         listed,
-        Listed {
+        MountEntry {
             place: PathBuf::from(r"/mnt 2/a\b"),
             fs_type: "fuse.tonearm".into(),
             source: "/srv/my disk.tn".into(),
         }
     );
-    assert_eq!(Listed::parse(b""), None);
-    assert_eq!(Listed::parse(b"1 2 3 -"), None);
+    assert_eq!(MountEntry::parse(b""), None);
+    assert_eq!(MountEntry::parse(b"1 2 3 -"), None);
 }
 
 #[test]

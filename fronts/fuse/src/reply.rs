@@ -1,7 +1,7 @@
 //! The answers to requests, as `fuser`'s replies.
 
 use crate::ioctl;
-use crate::message::{Answer, Line, Responder};
+use crate::message::{Answer, DirentRef, Responder};
 use crate::translate::{attributes, file_type, generation};
 use fuser::{
     Errno as Code, FileHandle, FopenFlags, Generation, INodeNo, ReplyAttr, ReplyCreate, ReplyData,
@@ -48,15 +48,15 @@ pub(crate) enum To {
 }
 
 impl Responder for Reply {
-    fn add(&mut self, line: Line<'_>) -> bool {
-        match (&mut self.to, line) {
-            (To::Directory(reply), Line::Name(listed)) => reply.add(
+    fn add(&mut self, entry: DirentRef<'_>) -> bool {
+        match (&mut self.to, entry) {
+            (To::Directory(reply), DirentRef::Name(listed)) => reply.add(
                 INodeNo(listed.ino),
                 listed.place,
                 file_type(listed.kind),
                 OsStr::from_bytes(&listed.name),
             ),
-            (To::DirectoryPlus(reply), Line::WithAttr(listed, attr, kept)) => reply.add(
+            (To::DirectoryPlus(reply), DirentRef::WithAttr(listed, attr, kept)) => reply.add(
                 INodeNo(listed.ino),
                 listed.place,
                 OsStr::from_bytes(&listed.name),
@@ -65,7 +65,7 @@ impl Responder for Reply {
                 &attributes(attr, self.block_size),
                 generation(attr),
             ),
-            _ => unreachable!("lines go to the listing that asked for them"),
+            _ => unreachable!("entries go to the listing that asked for them"),
         }
     }
 

@@ -5,7 +5,7 @@ use crate::mounting::{Mounted, mount_on};
 use crate::options::MountOptions;
 use crate::place::Mountable;
 use crate::queue::Requests;
-use crate::transport::{Transport, tell_all};
+use crate::transport::{Transport, send_notices};
 use fuser::{Config, SessionACL};
 use std::io;
 use std::num::NonZero;
@@ -93,7 +93,7 @@ fn serve(
         // It ends with the engine's thread.
         std::thread::Builder::new()
             .name("fuse-notices".into())
-            .spawn(move || tell_all(&notices, &requests, &kernel))?;
+            .spawn(move || send_notices(&notices, &requests, &kernel))?;
     }
     std::thread::Builder::new()
         .name("fuse".into())

@@ -3,9 +3,9 @@
 mod hostile;
 
 pub use self::hostile::use_all;
-pub use crate::message::{Changes, Create, Make, Operation, Read, Way, When, Write};
+pub use crate::message::{Changes, Create, Make, Operation, Read, When, Write, WriteKind};
 
-use crate::message::{Answer, Caller, Line, Request, Responder};
+use crate::message::{Answer, Caller, DirentRef, Request, Responder};
 use crate::notices::Notice;
 use crate::queue::Requests;
 use crate::server::FuseServer;
@@ -68,9 +68,9 @@ struct Asked {
 }
 
 impl Responder for Asked {
-    fn add(&mut self, line: Line<'_>) -> bool {
-        let (Line::Name(listed) | Line::WithAttr(listed, ..)) = line;
-        if let Line::WithAttr(_, attr, _) = line {
+    fn add(&mut self, entry: DirentRef<'_>) -> bool {
+        let (DirentRef::Name(listed) | DirentRef::WithAttr(listed, ..)) = entry;
+        if let DirentRef::WithAttr(_, attr, _) = entry {
             translate(attr);
         }
         let has_room = self.lines.len() < LINES_MAX;

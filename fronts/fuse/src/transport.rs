@@ -6,7 +6,9 @@
 //! ENOSYS by `fuser`, and the kernel does not ask again: flush, access, locks, poll.
 
 use crate::ioctl;
-use crate::message::{Caller, Changes, Create, Make, Operation, Read, Request, Way, When, Write};
+use crate::message::{
+    Caller, Changes, Create, Make, Operation, Read, Request, When, Write, WriteKind,
+};
 use crate::notices::Notice;
 use crate::operations::WITHOUT_EFFECT;
 use crate::queue::Requests;
@@ -124,7 +126,11 @@ impl Transport {
 }
 
 /// Tells the kernel everything that comes. Errors mean that it keeps nothing of the kind, or is gone.
-pub(crate) fn tell_all(notices: &Receiver<Notice>, requests: &Requests, kernel: &fuser::Notifier) {
+pub(crate) fn send_notices(
+    notices: &Receiver<Notice>,
+    requests: &Requests,
+    kernel: &fuser::Notifier,
+) {
     while let Ok(notice) = notices.recv() {
         for (dir, name) in &notice.names {
             let _ = kernel.inval_entry(INodeNo(*dir), OsStr::from_bytes(name));
@@ -381,10 +387,10 @@ impl Filesystem for Transport {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        let way = match (write_flags, flags.0) {
-            (how, _) if how.contains(WriteFlags::FUSE_WRITE_CACHE) => Way::Mapped,
-            (how, _) if how.contains(WriteFlags::FUSE_WRITE_LOCKOWNER) => Way::Direct,
-            _ => Way::Buffered,
+        let kind = match (write_flags, flags.0) {
+            (how, _) if how.contains(WriteFlags::FUSE_WRITE_CACHE) => WriteKind::Mapped,
+            (how, _) if how.contains(WriteFlags::FUSE_WRITE_LOCKOWNER) => WriteKind::Direct,
+            _ => WriteKind::Buffered,
         };
         let write = Operation::Write(Write {
             ino: ino.0,
@@ -392,8 +398,8 @@ impl Filesystem for Transport {
             data: data.to_vec(),
             kill_suid: write_flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID),
             durable: flags.0 & O_DSYNC != 0,
-            append: flags.0 & O_APPEND != 0 && way != Way::Mapped,
-            way,
+            append: flags.0 & O_APPEND != 0 && kind != WriteKind::Mapped,
+            kind,
         });
         self.send_on(by, handle, write, To::Write(reply));
     }

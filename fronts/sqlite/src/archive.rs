@@ -22,14 +22,14 @@ pub struct Parameters<'a> {
 }
 
 /// An archive that is asked for.
-pub struct Wanted<'a> {
+pub struct RequestedArchive<'a> {
     /// Its address.
     pub url: &'a str,
     options: ArchiverOptions,
     recipients: Vec<String>,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> RequestedArchive<'a> {
     /// What the parameters of a URI ask for.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ pub fn is_same(one: &str, other: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{Parameters, Wanted};
+    use super::{Parameters, RequestedArchive};
     use tonearm_store::Nanos;
 
     #[test]
@@ -104,7 +104,7 @@ mod tests {
             keep_every_commit: Some("3600"),
             recipient: None,
         };
-        let wanted = Wanted::of("file:///a/", &parameters).unwrap();
+        let wanted = RequestedArchive::of("file:///a/", &parameters).unwrap();
         assert_eq!(wanted.options.keep_every_commit_ms, 3_600_000);
         assert_eq!(wanted.options.interval, Nanos::from_millis(250));
         assert_eq!(wanted.options.keep_ms, 86_400_000);
@@ -120,7 +120,10 @@ mod tests {
                     ..none()
                 },
             ] {
-                assert!(Wanted::of("file:///a", &parameters).is_err(), "{wrong}");
+                assert!(
+                    RequestedArchive::of("file:///a", &parameters).is_err(),
+                    "{wrong}"
+                );
             }
         }
     }

@@ -5,7 +5,7 @@
 //! provides it. The state that connections of one process share of a database (`database.rs`) belongs to the open
 //! store, not to one of its names.
 
-use crate::archive::{self, Wanted};
+use crate::archive::{self, RequestedArchive};
 use crate::database::Database;
 use crate::failure::{self, Failure, Result};
 use crate::ffi;
@@ -106,7 +106,7 @@ impl Store {
     /// # Errors
     /// `CANTOPEN` when the store is archived elsewhere, when another process has it open and does not archive it, or when
     /// the archive cannot be begun.
-    pub fn archive(&self, wanted: &Wanted<'_>) -> Result<()> {
+    pub fn archive(&self, wanted: &RequestedArchive<'_>) -> Result<()> {
         let _one = locked(&self.archive);
         let (url, path) = (wanted.url, &self.path);
         let known = self.files.archive().map_err(Failure::of(ffi::CANTOPEN))?;

@@ -2,7 +2,7 @@
 //! was the host's default before.
 
 use crate::api::Host;
-use crate::archive::{Parameters, Wanted};
+use crate::archive::{Parameters, RequestedArchive};
 use crate::failure::{self, Failure, Result};
 use crate::ffi::{self, File, Symbol, Vfs};
 use crate::file::{Handle, OsFile, guarded};
@@ -215,7 +215,9 @@ unsafe fn open_named(
         },
         None => Parameters::default(),
     };
-    let wanted = url.map(|url| Wanted::of(url, &parameters)).transpose()?;
+    let wanted = url
+        .map(|url| RequestedArchive::of(url, &parameters))
+        .transpose()?;
     let (store, database) = stores::acquire_and(path, |store| {
         if let Some(wanted) = &wanted {
             store.archive(wanted)?;

@@ -213,12 +213,12 @@ impl Machine {
         memory.write_obj(0xffu8, GuestAddress(header + 16)).unwrap();
         memory.write_slice(data, GuestAddress(at)).unwrap();
         let (first, room) = (3 * number, if kind == READ { 2 } else { 0 });
-        let behind = if data.is_empty() {
+        let next = if data.is_empty() {
             first + 2
         } else {
             first + 1
         };
-        self.put_descriptor(first, (header, 16, 1, behind));
+        self.put_descriptor(first, (header, 16, 1, next));
         self.put_descriptor(first + 1, (at, data.len() as u32, 1 | room, first + 2));
         self.put_descriptor(first + 2, (header + 16, 1, 2, 0));
         let place = AVAILABLE + 4 + 2 * u64::from(number);

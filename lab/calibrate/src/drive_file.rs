@@ -179,7 +179,7 @@ fn write_geometry(out: &mut Toml, found: &Findings, disk: &Disk, spec: &Geometry
     out.section("disk.geometry", ": angles of sectors");
     let region = &found.options.region;
     if region.start > 0 || region.end < found.sectors {
-        out.assumed("before and behind the region the drive is as at its ends.");
+        out.assumed("before and after the region the drive is as at its ends.");
     }
     match disk.heads_found {
         true => out.line(

@@ -209,7 +209,7 @@ impl Probe {
             Some(start) => Ok(*start),
             None => Err(Error::Layout {
                 lba: from,
-                why: "no track ends behind it",
+                why: "no track ends after it",
             }),
         }
     }

@@ -1,10 +1,10 @@
 //! An experiment, and the context in which it runs.
 
 use crate::known_misses;
+use crate::parallel;
 use crate::report::{Figure, Finding, KnownMiss, Report};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
-use rayon::prelude::*;
 use std::borrow::Cow;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tonearm_drive_file::{DriveFile, library};
@@ -235,16 +235,12 @@ impl Context<'_> {
     /// do not depend on the number of threads.
     pub fn map<T: Sync, R: Send>(&self, items: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<R> {
         self.total.fetch_add(items.len() as u64, Ordering::Relaxed);
-        items
-            .par_iter()
-            .with_max_len(1)
-            .map(|item| {
-                let answer = work(item);
-                let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
-                (self.progress)(done, self.total.load(Ordering::Relaxed));
-                answer
-            })
-            .collect()
+        parallel::map(items, |item| {
+            let answer = work(item);
+            let done = self.done.fetch_add(1, Ordering::Relaxed) + 1;
+            (self.progress)(done, self.total.load(Ordering::Relaxed));
+            answer
+        })
     }
 }
 

@@ -10,6 +10,7 @@ pub mod html;
 mod known_misses;
 pub mod markdown;
 mod pagedb;
+mod parallel;
 mod report;
 pub mod study;
 pub mod svg;

@@ -140,7 +140,7 @@ fn opened_ms(opening: Opening) -> u64 {
 /// The first promise that does not hold.
 pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xa2c4);
-    // A small log goes round before a slow bucket has its commits.
+    // A small log wraps around before a slow bucket has its commits.
     let tracks = [10, 32, 32][rng.next_u32() as usize % 3];
     let shape = Shape {
         home: size.home(seed, BLOCK as u32),

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_disk::{Ack, OpenOptions};
 use tonearm_fs::{ACL_ACCESS, Allocate, Fs, ROOT_INO, Rename, SetXattr};
-use tonearm_fuse::testing::{By, Changes, Create, Make, Mount, Operation, Way, When, Write};
+use tonearm_fuse::testing::{By, Changes, Create, Make, Mount, Operation, When, Write, WriteKind};
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
 use tonearm_sim::trees::{dump, sound, time};
@@ -57,7 +57,7 @@ fn write(ino: u64, offset: u64, data: Vec<u8>, durable: bool) -> Operation {
         kill_suid: false,
         durable,
         append: false,
-        way: Way::Direct,
+        kind: WriteKind::Direct,
     })
 }
 

@@ -5,14 +5,14 @@
 use tonearm_base::Nanos;
 use tonearm_disk::{TreePages, TreeStop};
 use tonearm_fs::{
-    Fs, FsError, Inode, Key, New, ROOT_INO, Rename, SetAttr, SetXattr, Tree as FsTree,
+    Fs, FsError, Inode, Key, NewInode, ROOT_INO, Rename, SetAttr, SetXattr, Tree as FsTree,
 };
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
 use tonearm_sim::trees::{sound, time};
 use tonearm_sim::{Layout, Shape, StoreImage};
 
-const FILE: New = New {
+const FILE: NewInode = NewInode {
     mode: 0o100_644,
     uid: 0,
     gid: 0,
@@ -200,7 +200,7 @@ fn directories_in_a_circle_are_damage() {
     store(3 << 20).run(1, |_, rt: Rt, image: StoreImage| async move {
         let disk = image.open_disk(&rt, open_options()).await.unwrap();
         let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-        let directory = New {
+        let directory = NewInode {
             mode: 0o040_755,
             ..FILE
         };

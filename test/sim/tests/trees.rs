@@ -12,8 +12,8 @@ use std::task::Poll;
 use tonearm_base::Nanos;
 use tonearm_disk::{TreePages, TreeStop};
 use tonearm_fs::{
-    ACL_ACCESS, ACL_DEFAULT, Allocate, Deletion, Fs, FsError, Inode, Key, New, Piece, ROOT_INO,
-    Rename, SetAttr, Tree as FsTree,
+    ACL_ACCESS, ACL_DEFAULT, Allocate, Deletion, Fs, FsError, Inode, Key, NewInode, Piece,
+    ROOT_INO, Rename, SetAttr, Tree as FsTree,
 };
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
@@ -21,7 +21,7 @@ use tonearm_sim::trees::{File, Node, SPACE, Step, Tree, dump, sound, time};
 use tonearm_sim::{Kind, Layout, Outcome, Shape, Size, StoreImage};
 use tonearm_world::SimWorld;
 
-const FILE: New = New {
+const FILE: NewInode = NewInode {
     mode: 0o100_644,
     uid: 0,
     gid: 0,
@@ -739,7 +739,7 @@ fn a_list_of_access_control_changes_with_the_mode() {
         assert_eq!((commits() - before, mode(made.ino).await), (1, 0o640));
         let own = fs.xattr(made.ino, ACL_ACCESS).await.unwrap();
         assert_eq!(own, list([6, 4, 0]));
-        let directory = New {
+        let directory = NewInode {
             mode: 0o040_755,
             ..FILE
         };

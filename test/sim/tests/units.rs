@@ -8,7 +8,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_fs::{
-    Allocate, Attr, Fs, FsError, New, Piece, ROOT_INO, Rename, SetAttr, SetXattr, Unit, UnitCounts,
+    Allocate, Attr, Fs, FsError, NewInode, Piece, ROOT_INO, Rename, SetAttr, SetXattr, Unit,
+    UnitCounts,
 };
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
@@ -16,13 +17,13 @@ use tonearm_sim::trees::{dump, sound, time};
 use tonearm_sim::{Layout, Shape, StoreImage};
 use tonearm_world::SimWorld;
 
-const FILE: New = New {
+const FILE: NewInode = NewInode {
     mode: 0o100_644,
     uid: 0,
     gid: 0,
     rdev: 0,
 };
-const DIRECTORY: New = New {
+const DIRECTORY: NewInode = NewInode {
     mode: 0o040_755,
     ..FILE
 };

@@ -2,19 +2,19 @@
 
 #![allow(clippy::unwrap_used)]
 
-use tonearm_fs::{Attr, Fs, FsError, New, ROOT_INO, Rename, SetXattr, Unit};
+use tonearm_fs::{Attr, Fs, FsError, NewInode, ROOT_INO, Rename, SetXattr, Unit};
 use tonearm_rt::Rt;
 use tonearm_sim::archives::{open_options, shape};
 use tonearm_sim::trees::{sound, time};
 use tonearm_sim::{Layout, Shape, StoreImage};
 
-const FILE: New = New {
+const FILE: NewInode = NewInode {
     mode: 0o100_600,
     uid: 0,
     gid: 0,
     rdev: 0,
 };
-const DIRECTORY: New = New {
+const DIRECTORY: NewInode = NewInode {
     mode: 0o040_755,
     ..FILE
 };
@@ -39,22 +39,22 @@ where
     });
 }
 
-fn of(uid: u32, kind: New) -> New {
-    New { uid, ..kind }
+fn of(uid: u32, kind: NewInode) -> NewInode {
+    NewInode { uid, ..kind }
 }
 
 /// A name that stands for another file than the kernel has looked up is taken away only by one who may.
 #[test]
 fn only_owners_unlink_names_in_sticky_directories() {
     with_fs(8 << 20, |_, fs| async move {
-        let sticky = New {
+        let sticky = NewInode {
             mode: 0o041_777,
             ..DIRECTORY
         };
         let dir = fs.make(ROOT_INO, b"tmp", sticky).await.unwrap().ino;
         let own = fs.make(ROOT_INO, b"own", of(ONE, sticky)).await.unwrap();
         let open = fs.make(ROOT_INO, b"open", DIRECTORY).await.unwrap().ino;
-        let names: [(&[u8], New); 4] = [
+        let names: [(&[u8], NewInode); 4] = [
             (b"one", of(ONE, FILE)),
             (b"other", of(OTHER, FILE)),
             (b"one.d", of(ONE, DIRECTORY)),

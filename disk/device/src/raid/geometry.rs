@@ -81,8 +81,8 @@ impl Stripes {
         if !self.parity {
             return Some(member);
         }
-        let behind = (member + self.members - self.parity_member(row)) % self.members;
-        behind.checked_sub(1)
+        let after = (member + self.members - self.parity_member(row)) % self.members;
+        after.checked_sub(1)
     }
 
     /// Cuts `range` of the array into ranges of one unit each.

@@ -410,10 +410,10 @@ fn member_failing_before_parity_correction_is_used_again() {
             }
             failures += 1;
             assert_eq!(ended, Err(ARRAY_LOST));
-            let told = array.failure();
+            let failure = array.failure();
             assert!(
-                matches!(told, Some(RaidError::Unrecovered { .. })),
-                "{told:?}"
+                matches!(failure, Some(RaidError::Unrecovered { .. })),
+                "{failure:?}"
             );
             let after = Cut {
                 crash: world.world.crash(),
@@ -451,8 +451,11 @@ fn parity_is_not_corrected_from_units_that_it_gives_itself() {
                 let changed = std::iter::once(0..array.size_bytes()).collect();
                 let zeroed = Vec::new();
                 let recovered = array.recover(DirtyRanges { changed, zeroed }).await;
-                if let Some(told) = array.failure() {
-                    assert!(matches!(told, RaidError::Unrecovered { .. }), "{told}");
+                if let Some(failure) = array.failure() {
+                    assert!(
+                        matches!(failure, RaidError::Unrecovered { .. }),
+                        "{failure}"
+                    );
                     return true;
                 }
                 assert_eq!(recovered, Ok(()));

@@ -182,9 +182,9 @@ fn a_second_failure_is_one_clear_error_and_never_wrong_data() {
         let failed = device.write(0, bytes(LEN, 2)).await;
         assert_eq!(failed, Err(ARRAY_LOST));
         plan.clear();
-        let told = array.failure().unwrap();
-        assert!(matches!(told, RaidError::Lost { .. }));
-        let text = told.to_string();
+        let failure = array.failure().unwrap();
+        assert!(matches!(failure, RaidError::Lost { .. }));
+        let text = failure.to_string();
         assert!(
             text.starts_with("the array has lost disk-3 (Input/output error"),
             "{text}"
@@ -194,7 +194,7 @@ fn a_second_failure_is_one_clear_error_and_never_wrong_data() {
             assert_eq!(device.write(offset, bytes(512, 3)).await, Err(ARRAY_LOST));
         }
         assert_eq!(device.flush().await, Err(ARRAY_LOST));
-        assert_eq!(array.fail(1).await, Err(told));
+        assert_eq!(array.fail(1).await, Err(failure));
         let events = kept.events();
         let [
             StoreEvent::MemberFailed { member, .. },

@@ -315,11 +315,11 @@ fn a_rebuild_may_skip_what_cannot_be_read_and_names_it() {
             "the restored stripes are saved"
         );
         let rate = rate.skip_unreadable();
-        let told = array.rebuild(&rate, |_, _| {}).await.unwrap_err();
-        let text = told.to_string();
+        let failure = array.rebuild(&rate, |_, _| {}).await.unwrap_err();
+        let text = failure.to_string();
         let place = format!("stripe 5, disk-2 at byte {};", 5 * UNIT);
         assert!(
-            matches!(told, RaidError::RebuiltInPart { count: 1, .. }),
+            matches!(failure, RaidError::RebuiltInPart { count: 1, .. }),
             "{text}"
         );
         assert!(text.contains(&place), "{text}");

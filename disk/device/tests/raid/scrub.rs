@@ -171,13 +171,13 @@ fn piece_spanning_two_members_is_repaired() {
         let device = filled(&array).await;
         let row_bytes = array.stripes().row_bytes();
         let second_row = (UNIT, array.stripes().member(1, 0));
-        for (border, before, behind) in [(UNIT, 0, (0, 1)), (row_bytes, 2, second_row)] {
+        for (border, before, after) in [(UNIT, 0, (0, 1)), (row_bytes, 2, second_row)] {
             for rotten in 1..4 {
                 if rotten & 1 != 0 {
                     flip(&own, before, UNIT - 7, 4).await;
                 }
                 if rotten & 2 != 0 {
-                    flip(&own, behind.1, behind.0 + 7, 4).await;
+                    flip(&own, after.1, after.0 + 7, 4).await;
                 }
                 let place = known(border - PIECE..border + PIECE);
                 let repaired = array.repair(vec![place], 0..0).await.unwrap();

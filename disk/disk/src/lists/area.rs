@@ -3,9 +3,9 @@
 use super::Id;
 use super::records::{decode_block, decode_list, words_at};
 use super::space::Space;
-use crate::eras::Eras;
 use crate::error::DiskError;
 use crate::pages::Pages;
+use crate::unit_epochs::UnitEpochs;
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_format::{BlockRecord, ListRecord, RecordAt, Zones};
@@ -16,7 +16,7 @@ pub(crate) struct Lists {
     /// The lists area, a hidden volume that is created at the first use and grows. Some of its blocks are pages of records.
     pub pages: Rc<Pages>,
     pub space: RefCell<Space>,
-    eras: RefCell<Eras<Id>>,
+    epochs: RefCell<UnitEpochs<Id>>,
 }
 
 impl Lists {
@@ -25,7 +25,7 @@ impl Lists {
             zones: Zones::new(block_size as u32),
             pages,
             space: RefCell::default(),
-            eras: RefCell::new(Eras::new()),
+            epochs: RefCell::new(UnitEpochs::new()),
         }
     }
 
@@ -77,7 +77,7 @@ impl Lists {
             return;
         }
         self.space.borrow_mut().hold(&ids);
-        let released = self.eras.borrow_mut().free(ids);
+        let released = self.epochs.borrow_mut().free(ids);
         self.release(&released);
     }
 
@@ -86,19 +86,19 @@ impl Lists {
         self.space.borrow_mut().release(&self.zones, ids);
     }
 
-    /// Begins a recovery unit. Returns its era.
+    /// Begins a recovery unit. Returns its epoch.
     pub fn begin_unit(&self) -> u64 {
-        self.eras.borrow_mut().begin()
+        self.epochs.borrow_mut().begin()
     }
 
-    /// Ends a recovery unit of `era`.
-    pub fn end_unit(&self, era: u64) {
-        let released = self.eras.borrow_mut().end(era);
+    /// Ends a recovery unit of `epoch`.
+    pub fn end_unit(&self, epoch: u64) {
+        let released = self.epochs.borrow_mut().end(epoch);
         self.release(&released);
     }
 
-    /// True when something that was freed waits for units of `era`.
-    pub fn is_awaited(&self, era: u64) -> bool {
-        self.eras.borrow().is_awaited(era)
+    /// True when something that was freed waits for units of `epoch`.
+    pub fn is_awaited(&self, epoch: u64) -> bool {
+        self.epochs.borrow().is_awaited(epoch)
     }
 }

@@ -33,7 +33,7 @@ pub(crate) async fn insert(
         Some(after) => Some((after, on_list(records, after, list).await?)),
     };
     let next = before.map_or(of_list.first, |(_, record)| record.next);
-    let behind = neighbour(records, next, list).await?;
+    let next_record = neighbour(records, next, list).await?;
     records.block(block).await?;
 
     if of_list.count + 1 == LIST_ID_LIMIT {
@@ -47,7 +47,7 @@ pub(crate) async fn insert(
         }
         None => of_list.first = block,
     }
-    match behind {
+    match next_record {
         Some(record) => {
             let prev = block;
             records.set_block(next, Some(BlockRecord { prev, ..record }));
@@ -72,7 +72,7 @@ pub(crate) async fn remove(records: &mut impl Records, block: u64) -> Result<(),
         return Err(records.broken(list));
     };
     let before = neighbour(records, record.prev, list).await?;
-    let behind = neighbour(records, record.next, list).await?;
+    let after = neighbour(records, record.next, list).await?;
     if of_list.count == 0 {
         return Err(records.broken(list));
     }
@@ -85,7 +85,7 @@ pub(crate) async fn remove(records: &mut impl Records, block: u64) -> Result<(),
         }
         None => of_list.first = record.next,
     }
-    match behind {
+    match after {
         Some(other) => {
             let prev = record.prev;
             records.set_block(record.next, Some(BlockRecord { prev, ..other }));

@@ -152,7 +152,7 @@ fn small_units_commit_during_a_large_one() {
 #[test]
 fn a_full_store_takes_the_space_of_large_units_back() {
     with(&store(16 << 20), options(), async |disk| {
-        // Content that was moved from the space is not at home yet, and there is more of it than goes home at once.
+        // Content that was moved from the space is not at home yet, and there is more of it than is written back at once.
         let f = file(&disk, 1200, 1).await;
         let space = disk.spill_bytes();
         assert!(space > 0);

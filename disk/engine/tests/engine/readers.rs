@@ -46,7 +46,7 @@ const READERS: [Reader; 4] = [
     Reader::Scrub(Scrub::Repair),
 ];
 
-/// A read of the home is under way and takes long. Each of its blocks in turn is changed and goes home, after a change of another
+/// A read of the home is under way and takes long. Each of its blocks in turn is changed and is written back, after a change of another
 /// block, as the first and as the second one of its round. The read returns what was there when it began.
 #[test]
 fn slow_read_of_the_data_area_sees_no_write_back() {

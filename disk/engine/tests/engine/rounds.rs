@@ -101,7 +101,7 @@ async fn failing_round(open: Open, during: During, twice: bool) {
     drop(drain);
 }
 
-/// After a failed round the blocks go home with the next one, each with its newest version.
+/// After a failed round the blocks are written back with the next one, each with its newest version.
 #[test]
 fn next_round_writes_back_blocks_of_a_failed_one() {
     let empty = store(HomeParams::Overwrite);
@@ -134,7 +134,7 @@ fn next_round_writes_back_blocks_of_a_failed_one() {
     }
 }
 
-/// Commits three blocks for which there is no space below, whether they go home together or one by one, and waits until that is
+/// Commits three blocks for which there is no space below, whether they are written back together or one by one, and waits until that is
 /// known. Returns a task that waits until all is at home.
 async fn three_blocks_wait(
     world: &SimWorld,
@@ -163,7 +163,7 @@ async fn three_blocks_wait(
     drain
 }
 
-/// There is space below for what has some, and none for a new block. A range that is freed goes home meanwhile, so that it makes
+/// There is space below for what has some, and none for a new block. A range that is freed is written back meanwhile, so that it makes
 /// space, and the log does not keep it.
 #[test]
 fn trims_are_written_back_while_blocks_wait_for_space() {
@@ -194,7 +194,7 @@ fn trims_are_written_back_while_blocks_wait_for_space() {
     });
 }
 
-/// A trim takes all that waits for space below, or all of it that may go home. With it at home the store goes on, although no block
+/// A trim takes all that waits for space below, or all of it that may be written back. With it at home the store goes on, although no block
 /// follows it.
 #[test]
 fn a_trim_of_what_waits_for_space_ends_the_wait() {
@@ -208,7 +208,7 @@ fn a_trim_of_what_waits_for_space_ends_the_wait() {
                 let lsn = commit(&engine, vec![trims(0, 3)]).await.unwrap();
                 engine.wait_durable(lsn).await.unwrap();
                 if others {
-                    // It is not durable when the trim goes home.
+                    // It is not durable when the trim is written back.
                     commit(&engine, vec![writes(9, 1, 1)]).await.unwrap();
                 }
                 rt.sleep(Nanos::from_secs(2)).await;
@@ -221,7 +221,7 @@ fn a_trim_of_what_waits_for_space_ends_the_wait() {
     }
 }
 
-/// The oldest blocks go home one by one where there is no space for all of them. The log advances up to the first that has none.
+/// The oldest blocks are written back one by one where there is no space for all of them. The log advances up to the first that has none.
 #[test]
 fn blocks_with_space_are_written_back_past_one_without() {
     const ALL: u64 = 40;

@@ -351,9 +351,9 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> TreeNode<B> {
             return Ok(false);
         };
         let (count, heap, dead) = (self.count(), self.heap(), self.dead());
-        let behind = slot_at(index)..slot_at(count);
+        let after = slot_at(index)..slot_at(count);
         self.bytes_mut()
-            .copy_within(behind, slot_at(index) + SLOT_BYTES);
+            .copy_within(after, slot_at(index) + SLOT_BYTES);
         let dead = if at < heap { dead } else { dead - units };
         self.set_header(count + 1, heap.min(at), dead);
         self.set_slot(index, at);
@@ -413,8 +413,8 @@ impl<B: AsRef<[u8]> + AsMut<[u8]>> TreeNode<B> {
     /// As [`Self::item`].
     pub fn remove(&mut self, index: usize) -> Result<(), FormatError> {
         self.slot(index)?;
-        let behind = slot_at(index + 1)..slot_at(self.count());
-        self.bytes_mut().copy_within(behind, slot_at(index));
+        let after = slot_at(index + 1)..slot_at(self.count());
+        self.bytes_mut().copy_within(after, slot_at(index));
         self.truncate(self.count() - 1)
     }
 

@@ -112,8 +112,8 @@ fn a_file_of_many_parts_is_deleted_on_a_full_store() {
         drive.rt.sleep(Nanos::from_secs(60)).await;
         // The blocks can be used again.
         for part in 0..16 {
-            let behind = (1 << 30) + (part << 16);
-            fs.write(other, behind, &vec![1; 1 << 16]).await.unwrap();
+            let offset = (1 << 30) + (part << 16);
+            fs.write(other, offset, &vec![1; 1 << 16]).await.unwrap();
         }
         let report = tonearm_fs::check(fs.disk()).await.unwrap().unwrap();
         assert_eq!((report.orphans, report.problems), (0, vec![]));

@@ -17,11 +17,11 @@ use tonearm_disk::{
     TreeStop, create, plan_create,
 };
 use tonearm_format::{Roles, SECTOR};
-use tonearm_fs::{Fs, Key, New, Time, Tree, TreeError, Wait};
+use tonearm_fs::{Fs, Key, NewInode, Time, Tree, TreeError, Wait};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
-const FILE: New = New {
+const FILE: NewInode = NewInode {
     mode: 0o100_644,
     uid: 0,
     gid: 0,

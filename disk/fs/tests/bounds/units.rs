@@ -2,9 +2,9 @@
 
 use crate::{FILE, with_drive};
 use std::collections::BTreeMap;
-use tonearm_fs::{Fs, FsError, New, ROOT_INO, Rename, Unit};
+use tonearm_fs::{Fs, FsError, NewInode, ROOT_INO, Rename, Unit};
 
-const DIRECTORY: New = New {
+const DIRECTORY: NewInode = NewInode {
     mode: 0o040_755,
     ..FILE
 };

@@ -15,7 +15,7 @@ use tonearm_disk::{
 use tonearm_engine::CommitChange;
 use tonearm_format::{LIST_RECORD_BYTES, Roles, SECTOR, Zones};
 use tonearm_fs::{
-    ACL_ACCESS, Allocate, Fs, FsError, New, OfflineError, OfflineTree, ROOT_INO, Rename, Seek,
+    ACL_ACCESS, Allocate, Fs, FsError, NewInode, OfflineError, OfflineTree, ROOT_INO, Rename, Seek,
     SetAttr, SetXattr, Time,
 };
 use tonearm_layout::{Piece, RepairOptions};
@@ -33,13 +33,13 @@ const NAMES_MAX: usize = 50;
 /// Bytes of an item before its value.
 const ITEM_BYTES: usize = 19;
 
-const FILE: New = New {
+const FILE: NewInode = NewInode {
     mode: 0o100_644,
     uid: 0,
     gid: 0,
     rdev: 0,
 };
-const DIRECTORY: New = New {
+const DIRECTORY: NewInode = NewInode {
     mode: 0o040_755,
     ..FILE
 };
@@ -338,7 +338,7 @@ async fn restore(disk: &Disk) {
     });
     let more = [&b"link"[..], b"a/b/deep", b"a", b"none"].map(<[u8]>::to_vec);
     for path in paths.into_iter().take(NAMES_MAX).chain(more) {
-        let _ = tree.beside(&path, |_| {});
+        let _ = tree.siblings(&path, |_| {});
         if let Ok(file) = tree.find(&path) {
             let end = file.inode.size.div_ceil(u64::from(BLOCK));
             let _ = tree.extents(file.ino, end, |_, _| {});

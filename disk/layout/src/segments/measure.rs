@@ -1,7 +1,7 @@
 //! Which blocks are overwritten or appended only to measure E, in two rounds of each interval of the separator.
 //!
 //! The time of an overwritten block depends on how close to it others lie that are overwritten in the same sweep. So one
-//! round overwrites a part of the sweep that would overwrite all blocks which could go home now: those of them that are
+//! round overwrites a part of the sweep that would overwrite all blocks which could be written back now: those of them that are
 //! neighbours on the device. The blocks of the other round lie far from each other.
 
 use crate::home::HomeBlock;

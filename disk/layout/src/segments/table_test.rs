@@ -22,7 +22,7 @@ fn freed_segment_is_not_reused_before_earlier_reads_end() {
     write_and_empty(&mut table, first, 1);
     let before = table.begin_read();
     table.free_all(&[first]);
-    let behind = table.begin_read();
+    let second = table.begin_read();
     assert_eq!(table.free_and_held(), (3, 1));
     for _ in 0..3 {
         assert_ne!(table.allocate(), Some(first));
@@ -32,7 +32,7 @@ fn freed_segment_is_not_reused_before_earlier_reads_end() {
     table.end_read(before);
     assert_eq!(table.free_and_held(), (1, 0));
     assert_eq!(table.allocate(), Some(first));
-    table.end_read(behind);
+    table.end_read(second);
 }
 
 #[test]

@@ -20,7 +20,7 @@ use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_disk::{Ack, Changes, Disk, DiskError, Marks, Volume};
 use tonearm_engine::ArchiveInfo;
-use tonearm_fs::{Fs, FsError, Way};
+use tonearm_fs::{AccessPath, Fs, FsError};
 use tonearm_rt::Rt;
 
 /// Most open files of a session.
@@ -208,12 +208,12 @@ impl Session {
     /// The file system; `None` when there is none.
     async fn fs(&self) -> Result<Option<Fs>, FilesError> {
         let fs = self.system().find().await?;
-        Ok(fs.map(|fs| fs.by(Way::Session)))
+        Ok(fs.map(|fs| fs.via(AccessPath::Session)))
     }
 
     /// The file system, made if there is none.
     async fn fs_to_change(&self) -> Result<Fs, FilesError> {
-        Ok(self.system().get().await?.by(Way::Session))
+        Ok(self.system().get().await?.via(AccessPath::Session))
     }
 
     fn locks(&self) -> &SharedLocks {

@@ -21,18 +21,18 @@ pub(crate) trait Platform: Send + Sync + Sized + 'static {
     /// A system call to make.
     type Call: Send + 'static;
     /// The result of one.
-    type Made: Send + 'static;
+    type CallResult: Send + 'static;
 
     /// The executor.
     fn rt(context: &Self::Context) -> &Rt;
     /// A call that the driver leaves to a thread.
     fn take_call(calls: &Self::Calls) -> Option<Self::Call>;
     /// Tells the driver the end of a call.
-    fn end_call(calls: &Self::Calls, made: Self::Made);
+    fn end_call(calls: &Self::Calls, made: Self::CallResult);
     /// Calls whose ends the driver has not completed.
     fn calls_under_way(calls: &Self::Calls) -> usize;
     /// Makes a call. Any thread may do this.
-    fn make(&self, call: Self::Call) -> Self::Made;
+    fn make(&self, call: Self::Call) -> Self::CallResult;
     /// Waits until the ring has completed something, the watch is interrupted, or `until`. Any thread may do this.
     fn watch(&self, until: Option<Nanos>);
     /// Ends the present watch, or the next one if there is none.
@@ -53,7 +53,7 @@ pub(crate) struct Engine<P: Platform> {
     /// `None`: the driver makes its calls itself.
     calls: Option<P::Calls>,
     /// The work that the leader has taken, and what its turn leaves.
-    pub turn: Turn<Job<P>, P::Call, P::Made>,
+    pub turn: Turn<Job<P>, P::Call, P::CallResult>,
 }
 
 /// The handles with which jobs begin.

@@ -169,7 +169,7 @@ impl Platform for Model {
     type Context = Context;
     type Calls = Calls;
     type Call = u64;
-    type Made = u64;
+    type CallResult = u64;
 
     fn rt(context: &Context) -> &Rt {
         &context.rt

@@ -42,7 +42,7 @@ enum At {
     /// Before its next act.
     Between,
     /// It got a step.
-    Told(Step<u8>),
+    Answered(Step<u8>),
     /// The leader has run the engine. True: the engine has panicked.
     Ran(bool),
     /// It waits on its condition variable, no longer than until a time.
@@ -165,7 +165,7 @@ impl Model {
         let mut state = State::new();
         if timer_thread {
             threads.push(ThreadModel {
-                at: At::Told(state.next(Thread::Timer)),
+                at: At::Answered(state.next(Thread::Timer)),
                 id: None,
                 acts: Vec::new(),
                 notified: false,
@@ -244,16 +244,16 @@ impl Model {
     }
 
     /// Gives thread `number` its step. The leader takes its work under the same lock.
-    fn tell(&mut self, number: usize, step: Step<u8>) {
+    fn apply(&mut self, number: usize, step: Step<u8>) {
         if step == Step::Lead {
             let leads =
-                |thread: &ThreadModel| matches!(thread.at, At::Told(Step::Lead) | At::Ran(_));
+                |thread: &ThreadModel| matches!(thread.at, At::Answered(Step::Lead) | At::Ran(_));
             let others = self.threads.iter().enumerate();
             let others = others.filter(|(other, thread)| *other != number && leads(thread));
             assert_eq!(others.count(), 0, "two threads lead: {self:#?}");
             self.state.take_work(&mut self.turn);
         }
-        self.threads[number].at = At::Told(step);
+        self.threads[number].at = At::Answered(step);
     }
 
     fn woken(&mut self, number: usize) {
@@ -261,7 +261,7 @@ impl Model {
             Thread::Waiter(id) => self.state.woken(id, self.clock),
             Thread::Timer => self.state.timer_woken(self.clock),
         };
-        self.tell(number, step);
+        self.apply(number, step);
     }
 
     /// The act of a thread has ended.
@@ -291,18 +291,18 @@ impl Model {
                 match self.state.begin((act, number as u8), closes) {
                     Ok((id, step)) => {
                         self.threads[number].id = Some(id);
-                        self.tell(number, step);
+                        self.apply(number, step);
                     }
                     Err(_) => self.ended(number),
                 }
             }
-            At::Told(Step::Lead) => {
+            At::Answered(Step::Lead) => {
                 let ran = self.engine.run(&mut self.turn, self.clock);
                 self.threads[number].at = At::Ran(!ran);
             }
             At::Ran(false) => {
                 let step = self.state.turned(who, &mut self.turn);
-                self.tell(number, step);
+                self.apply(number, step);
             }
             At::Ran(true) => {
                 let jobs = self.state.end(Terminal::Panicked);
@@ -316,16 +316,16 @@ impl Model {
                     }
                     None => {
                         let step = self.state.next(who);
-                        self.tell(number, step);
+                        self.apply(number, step);
                     }
                 }
             }
-            At::Told(Step::Call(call)) => {
+            At::Answered(Step::Call(call)) => {
                 assert!(!self.engine.gone, "the memory of a call is gone");
                 let step = self.state.called(who, call);
-                self.tell(number, step);
+                self.apply(number, step);
             }
-            At::Told(Step::Watch(until)) => {
+            At::Answered(Step::Watch(until)) => {
                 let due = until.is_some_and(|until| until <= self.clock);
                 if self.engine.completed.is_empty() && !self.interrupted && !due {
                     return false;
@@ -333,7 +333,7 @@ impl Model {
                 self.interrupted = false;
                 self.woken(number);
             }
-            At::Told(Step::Park { until, briefly }) => {
+            At::Answered(Step::Park { until, briefly }) => {
                 let woken = match who {
                     Thread::Waiter(id) => {
                         self.state.is_woken(id) || briefly && !self.state.is_led()
@@ -354,17 +354,17 @@ impl Model {
                 self.threads[number].notified = false;
                 self.woken(number);
             }
-            At::Told(Step::TimerWait) => self.woken(number),
-            At::Told(Step::Done) if who == Thread::Timer => {
+            At::Answered(Step::TimerWait) => self.woken(number),
+            At::Answered(Step::Done) if who == Thread::Timer => {
                 self.threads[number].at = At::Finished;
             }
-            At::Told(Step::Done) if self.threads[number].acts[0] == Act::Close => {
+            At::Answered(Step::Done) if self.threads[number].acts[0] == Act::Close => {
                 return self.end(number);
             }
-            At::Told(Step::Terminal(_)) if self.threads[number].acts[0] == Act::Close => {
+            At::Answered(Step::Terminal(_)) if self.threads[number].acts[0] == Act::Close => {
                 return self.end(number);
             }
-            At::Told(Step::Done | Step::Terminal(_)) => self.ended(number),
+            At::Answered(Step::Done | Step::Terminal(_)) => self.ended(number),
             At::Ending { asleep, closes } => {
                 if asleep && !self.threads[number].notified {
                     return false;
@@ -382,7 +382,7 @@ impl Model {
                     self.ended(number)
                 } else {
                     let step = self.state.next(who);
-                    self.tell(number, step);
+                    self.apply(number, step);
                 }
             }
         }

@@ -27,13 +27,13 @@ pub(super) fn start<P: Platform>(leader: &Arc<Leader<P>>) -> io::Result<JoinHand
 impl<P: Platform> Leader<P> {
     fn run_timer_thread(&self, platform: &P) {
         let thread = Thread::Timer;
-        let mut step = self.tell(|state| state.next(thread));
+        let mut step = self.apply(|state| state.next(thread));
         loop {
             step = match step {
                 Step::Lead => self.lead(thread),
                 Step::Call(call) => {
                     let made = platform.make(call);
-                    self.tell(|state| state.called(thread, made))
+                    self.apply(|state| state.called(thread, made))
                 }
                 Step::TimerWait => self.timer_wait(platform),
                 Step::Park { until, .. } => self.sleep(platform, until),

@@ -5,11 +5,11 @@ use crate::Place;
 use crate::files::{CREATE, content};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
-use tonearm_fs::{Fs, FsError, New, ROOT_INO};
+use tonearm_fs::{Fs, FsError, NewInode, ROOT_INO};
 use tonearm_store::files::{FileInfo, Files, FilesErrorKind, Open};
 use tonearm_store::{Context, Store, StoreError};
 
-const FILE: New = New {
+const FILE: NewInode = NewInode {
     mode: 0o100_600,
     uid: 5,
     gid: 6,
@@ -48,7 +48,7 @@ fn files_of_sessions_and_of_the_mount_are_the_same() {
             .make(
                 ROOT_INO,
                 b"dir",
-                New {
+                NewInode {
                     mode: 0o040_755,
                     ..FILE
                 },

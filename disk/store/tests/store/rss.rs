@@ -46,7 +46,7 @@ fn zero_parts() {
     let mut options = StoreOptions::default();
     options.open.memory_bytes = MEMORY;
     options.open.map_cache_bytes = 4 << 20;
-    // Blocks go home only when memory is short.
+    // Blocks are written back only when memory is short.
     options.open.write_back_after = Nanos::from_secs(3600);
     let store = Store::open(&path, options).unwrap();
     let done = store.run(|context| async move {

@@ -14,7 +14,7 @@ served, through its server, and on one that is not.
 Examples:
   tonearm files list disk.tonearm                           the root directory
   tonearm files list disk.tonearm notes -l                  as ls -l does
-  tonearm files put disk.tonearm notes.txt                  as notes.txt; there as a whole or not at all
+  tonearm files put disk.tonearm notes.txt                  as notes.txt, atomically
   tonearm files put disk.tonearm notes.txt --name n --force in place of the file n
   tonearm files put disk.tonearm -r src                     a folder with everything below it
   tonearm files get disk.tonearm notes.txt                  into this folder
@@ -38,7 +38,7 @@ pub enum FilesAction {
     List(FilesList),
     /// Copy a file or a directory out of the store; what is damaged is an error, never wrong bytes
     Get(FilesGet),
-    /// Copy files or folders into the store, each file as a whole or not at all, and durably
+    /// Copy files or folders into the store, each file atomically and durably
     Put(FilesPut),
     /// Remove files and directories from the store
     Rm(FilesRm),

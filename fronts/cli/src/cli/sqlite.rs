@@ -29,7 +29,7 @@ pub struct Sqlite {
 /// The subcommands of `tonearm sqlite`.
 #[derive(Subcommand, Debug)]
 pub enum SqliteAction {
-    /// Copy a database into the store, as a whole or not at all
+    /// Copy a database into the store, atomically
     Import(SqliteImport),
     /// Copy a database out of the store, as it was after some transaction
     Export(SqliteExport),

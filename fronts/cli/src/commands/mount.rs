@@ -40,11 +40,11 @@ pub fn run(arguments: Mount) -> anyhow::Result<ExitCode> {
 /// control socket then no longer answers. The lock of the store decides afterwards.
 fn wait_for_earlier_server(path: &Path, control: Option<&Path>) {
     let began = Instant::now();
-    let (mut answers, mut told) = (0, false);
+    let (mut answers, mut reported) = (0, false);
     while let Ok(Some(mut client)) = Client::find(path, control) {
         if client.ask(Request::Stats, |_, _| {}).is_ok() {
             answers += 1;
-        } else if !std::mem::replace(&mut told, true) {
+        } else if !std::mem::replace(&mut reported, true) {
             report::note("waiting until the earlier server has closed the store");
         }
         if answers == ANSWERS_MAX || began.elapsed() > WAIT_MAX {

@@ -211,7 +211,7 @@ pub enum Answer {
     MemberRebuilt,
     /// The answer to `Checkpoint`.
     Checkpoint {
-        /// The last commit that was to go home.
+        /// The last commit that was to be written back.
         lsn: u64,
         /// First commit that a recovery would replay.
         replayed_from: u64,

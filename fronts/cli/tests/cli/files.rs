@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant, UNIX_EPOCH};
 use tonearm_command_rig::Ran;
 use tonearm_disk::OpenOptions;
-use tonearm_fs::{New, ROOT_INO};
+use tonearm_fs::{NewInode, ROOT_INO};
 use tonearm_store::files::FileSystem;
 use tonearm_store::{Executor, Members, open_disk};
 
@@ -424,7 +424,7 @@ fn make_odd_files(bench: &Bench) {
     executor.rt.block_on(async move {
         let fs = system.get().await.expect("opened");
         let dir = fs.look_up(ROOT_INO, b"d").await.expect("a directory").ino;
-        let new = |mode| New {
+        let new = |mode| NewInode {
             mode,
             uid: 0,
             gid: 0,

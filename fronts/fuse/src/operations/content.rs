@@ -1,7 +1,7 @@
 //! Operations on the content of files.
 
 use super::context::{Context, take_privilege};
-use crate::message::{Answer, Read, Way, Write};
+use crate::message::{Answer, Read, Write, WriteKind};
 use crate::notices::Notice;
 use crate::units::Place;
 use tonearm_fs::FsError;
@@ -37,12 +37,12 @@ impl Context<'_> {
             durable,
             ..
         } = write;
-        let fs = match (&self.place, write.way) {
-            (Place::Unit(unit), Way::Buffered) if !unit.has_made(ino) => {
+        let fs = match (&self.place, write.kind) {
+            (Place::Unit(unit), WriteKind::Buffered) if !unit.has_made(ino) => {
                 return Err(FsError::Invalid("the descriptor has lost its O_DIRECT"));
             }
             // A mapped page may have been changed by any process, so its write is not one of the unit.
-            (Place::Unit(unit), Way::Mapped) if !unit.has_made(ino) => self.committed,
+            (Place::Unit(unit), WriteKind::Mapped) if !unit.has_made(ino) => self.committed,
             _ => self.fs(),
         };
         if write.kill_suid {
@@ -56,7 +56,7 @@ impl Context<'_> {
         fs.write(ino, at, &data).await?;
         if at != offset {
             // The kernel has taken the size of the file in a unit for its size.
-            self.tell(Notice {
+            self.notify(Notice {
                 files: vec![ino],
                 ..Notice::default()
             });

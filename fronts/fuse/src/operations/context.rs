@@ -105,7 +105,7 @@ impl Context<'_> {
         Ok(Answer::Begun(unit))
     }
 
-    pub fn tell(&self, notice: Notice) {
+    pub fn notify(&self, notice: Notice) {
         // The thread that takes it ends with the mount.
         let _ = self.notices.send(notice);
     }

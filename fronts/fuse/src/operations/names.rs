@@ -1,11 +1,11 @@
 //! Operations on names: files are looked up, made, linked, renamed, removed and listed.
 
 use super::context::{Context, FULL_PATIENCE, REMOVAL_PATIENCE, kept};
-use crate::message::{Answer, Caller, Create, Line, Make, Responder};
+use crate::message::{Answer, Caller, Create, DirentRef, Make, Responder};
 use crate::notices::Notice;
 use crate::processes::is_owner_of_all;
 use crate::units::Place;
-use tonearm_fs::{Fs, FsError, New, Rename};
+use tonearm_fs::{Fs, FsError, NewInode, Rename};
 
 /// Names that are looked up at a time for a listing, about as many as a page of the kernel's holds.
 const LISTED: usize = 128;
@@ -28,7 +28,7 @@ impl Context<'_> {
         let Make {
             dir, name, rdev, ..
         } = make;
-        let new = New {
+        let new = NewInode {
             rdev,
             ..new(self.by, make.mode)
         };
@@ -85,7 +85,7 @@ impl Context<'_> {
         if matches!(self.place, Place::Unit(_)) {
             // The kernel moves what it keeps of the name, also for processes that are not of the unit.
             let old = (how == Rename::Exchange).then_some(from);
-            self.tell(Notice {
+            self.notify(Notice {
                 names: [to].into_iter().chain(old).collect(),
                 ..Notice::default()
             });
@@ -103,7 +103,7 @@ impl Context<'_> {
         loop {
             let lines = self.fs().list(dir, after, LISTED).await?;
             for listed in &lines {
-                if reply.add(Line::Name(listed)) {
+                if reply.add(DirentRef::Name(listed)) {
                     return Ok(Answer::Done);
                 }
                 after = listed.place;
@@ -126,7 +126,7 @@ impl Context<'_> {
             for (listed, attr) in &lines {
                 let kept = kept(fs, attr.ino, Some((dir, &listed.name)));
                 let attr = self.shown(attr.clone()).await?;
-                if reply.add(Line::WithAttr(listed, &attr, kept)) {
+                if reply.add(DirentRef::WithAttr(listed, &attr, kept)) {
                     return Ok(Answer::Done);
                 }
                 after = listed.place;
@@ -159,8 +159,8 @@ impl Context<'_> {
     }
 }
 
-fn new(by: Caller, mode: u32) -> New {
-    New {
+fn new(by: Caller, mode: u32) -> NewInode {
+    NewInode {
         mode,
         uid: by.uid,
         gid: by.gid,

@@ -1,6 +1,6 @@
 //! All that programs and the kernel ask of a mount, on a file system of hostile origin. Whatever fails is an error.
 
-use super::{By, Changes, Create, Make, Mount, Operation, Read, Way, When, Write};
+use super::{By, Changes, Create, Make, Mount, Operation, Read, When, Write, WriteKind};
 use tonearm_fs::{ACL_ACCESS, Allocate, Fs, ROOT_INO, Rename, Seek, SetXattr, Time};
 use tonearm_rt::Rt;
 
@@ -136,7 +136,7 @@ async fn use_file(mount: &Mount, handle: u64, unit: Option<u64>, name: &Name, in
 }
 
 async fn use_content(mount: &Mount, opened: By, ino: u64, size: u64) {
-    let write = |offset, way| {
+    let write = |offset, kind| {
         Operation::Write(Write {
             ino,
             offset,
@@ -144,7 +144,7 @@ async fn use_content(mount: &Mount, opened: By, ino: u64, size: u64) {
             kill_suid: true,
             durable: offset == 0,
             append: offset > 0,
-            way,
+            kind,
         })
     };
     let read = |offset, len, cached| {
@@ -171,9 +171,9 @@ async fn use_content(mount: &Mount, opened: By, ino: u64, size: u64) {
         read(size.saturating_sub(100), 200, false),
         seek(Seek::Data),
         seek(Seek::Hole),
-        write(0, Way::Direct),
-        write(4000, Way::Mapped),
-        write(size, Way::Buffered),
+        write(0, WriteKind::Direct),
+        write(4000, WriteKind::Mapped),
+        write(size, WriteKind::Buffered),
         allocate(Allocate::Punch),
         allocate(Allocate::Zero),
         allocate(Allocate::KeepSize),

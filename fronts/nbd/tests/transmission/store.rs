@@ -241,7 +241,7 @@ fn a_volume_may_be_resized_and_deleted_under_its_clients() {
 }
 
 /// Each command that a client may call durable, as the last one before a power cut: whole blocks, and parts of blocks. It is there
-/// behind the cut, whatever the cache has lost.
+/// after the cut, whatever the cache has lost.
 #[test]
 fn fua_change_survives_an_immediate_power_cut() {
     for (offset, len) in [(8192, 12_288), (5000, 9000), (8292, 100)] {

@@ -61,7 +61,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         "The runs differ in the angle of the platter at the beginning and in the times of operations. The spread is the largest less \
          the least value, in percent of the mean."
             .into(),
-        "A request is near the one before if it begins within 64 KiB behind its end.".into(),
+        "A request is near the one before if it begins within 64 KiB after its end.".into(),
         format!(
             "Blocks of 4 KiB, a store of {} MiB in segments of 0.5 MB with a log of {} MiB on one drive, {} MiB of memory for \
              written blocks. The log waits up to 0.1 s for more commits, because nobody waits for durability before the end of a \

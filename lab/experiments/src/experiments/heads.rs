@@ -133,7 +133,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     }
     outcome.notes = vec![
         "Loss: response time less the least that the drive could have given for that write at that moment, over all \
-         places within a revolution and a quarter behind the last write, by the model of the drive itself."
+         places within a revolution and a quarter after the last write, by the model of the drive itself."
             .into(),
         "Log: the first 500 MB of the drive, or all of it; requests of 4 to 200 KB by 4 KB and think times of 0 to 9 \
          ms, by chance (Disk Mimic 4.1). Tables are made from a profile of that grid with 10 samples at each point \

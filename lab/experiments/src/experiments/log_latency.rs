@@ -140,7 +140,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
          engine above them. The experiment trail-drives measures the product's log."
             .into(),
         "The drives' write caches are passed over (force unit access) by all of them.".into(),
-        "Journal: a block of 4 KiB as descriptor, the data, a block as commit record, one behind the other on the \
+        "Journal: a block of 4 KiB as descriptor, the data, a block as commit record, one after the other on the \
          disk, each sent when the one before is on the medium; transactions of one client do not wait for others."
             .into(),
     ];

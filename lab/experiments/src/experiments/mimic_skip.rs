@@ -12,7 +12,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     name: "mimic-skip",
     title: "How far to skip, and what it costs to be wrong",
     source: "Disk Mimic 2.2 and 3, Figures 1 and 3",
-    about: "A drive is profiled by 4-KiB writes at all skips behind the last write, after think times of 0 to 9 ms. \
+    about: "A drive is profiled by 4-KiB writes at all skips after the last write, after think times of 0 to 9 ms. \
             The best skip grows as the platter turns, and begins anew after a revolution. Skipping a little too far \
             costs little; a little too short costs a revolution.",
     drives: Drives::One("mimic80"),

@@ -25,9 +25,9 @@ pub use recommend::Recommendation;
 pub use replay::IN_FLIGHT;
 
 use crate::harness::{STRIPE_BYTES, SimStore, StoreShape};
+use crate::parallel;
 use crate::report::Figure;
 use hdrhistogram::Histogram;
-use rayon::prelude::*;
 use replay::{How, OnRequests, Replay};
 use serde::Serialize;
 use std::rc::Rc;
@@ -302,9 +302,8 @@ impl Setup {
             self.measure(&load, *store, warm_up, interval, &progress)
         };
         let measure_all = |stores: &[Store], interval: [Nanos; 2]| {
-            let all = stores.par_iter().with_max_len(1);
-            let all = all.map(|store| measure(store, interval));
-            all.collect::<Result<Vec<_>, StudyError>>()
+            let all = parallel::map(stores, |store| measure(store, interval));
+            all.into_iter().collect::<Result<Vec<_>, StudyError>>()
         };
         let mut cases = measure_all(&first, [INTERVAL_MAX; 2])?;
         // The layouts that separate blocks get their interval from the time that overwrite takes.

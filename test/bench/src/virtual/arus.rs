@@ -116,7 +116,7 @@ async fn measure(running: &Running, units: u64, seed: u64) -> anyhow::Result<Fig
         pool: BufPool::new(MEMORY_BYTES as usize),
     };
     let mut random = seed;
-    // The log goes round once, so that no kind of unit pays for one-time work.
+    // The log wraps around once, so that no kind of unit pays for one-time work.
     work.simple(LOG_BYTES / BLOCK as u64, &mut random).await?;
     let log_before = work.disk.stats().log_bytes;
     let empty_ns = {

@@ -3,7 +3,7 @@
 //!
 //! Clients in a closed loop commit one block each and wait until it is durable. The work is a log write and a flush,
 //! write-back to the home, and release of the log's tracks. The figure is that of the steady state: the log has gone
-//! round before the measurement begins, and goes round many times during it. Afterwards every block is read and
+//! round before the measurement begins, and wraps around many times during it. Afterwards every block is read and
 //! compared, so that an engine that loses blocks fails the benchmark.
 
 #![forbid(unsafe_code)]

@@ -16,7 +16,7 @@ use tonearm_layout::Piece;
 use tonearm_rt::Notify;
 
 const BLOCK: usize = 4096;
-/// Times that the log goes round before the measurement begins.
+/// Times that the log wraps around before the measurement begins.
 const WARM_LAPS: u64 = 3;
 /// Blocks that the check reads with one read.
 const CHECK_BLOCKS: u64 = 256;

@@ -1,4 +1,4 @@
-//! `tonearm files`: files are copied in and out as a whole or not at all, with a server and without.
+//! `tonearm files`: files are copied in and out atomically, with a server and without.
 
 use std::io::Write;
 use std::process::Stdio;

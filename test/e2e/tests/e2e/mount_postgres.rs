@@ -1,5 +1,5 @@
 //! PostgreSQL without full-page writes on a mount whose server is killed. A page of PostgreSQL that was torn by the kill would
-//! stay torn, because its log has only the changes of pages. So each page must be written as a whole or not at all. The mount has the
+//! stay torn, because its log has only the changes of pages. So each page must be written atomically. The mount has the
 //! option `direct_io`: without it the kernel splits writes from memory that is partly mapped, and PostgreSQL's buffers begin at no
 //! page boundary before version 16. Without the option 51 of 17,800 writes of pages were split, and one of 110 kills tore a page.
 //!

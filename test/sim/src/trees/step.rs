@@ -5,7 +5,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use std::collections::BTreeMap;
 use tonearm_fs::{
-    ACL_ACCESS, ACL_DEFAULT, Allocate, Fs, FsError, New, ROOT_INO, Rename, SetAttr, SetXattr,
+    ACL_ACCESS, ACL_DEFAULT, Allocate, Fs, FsError, NewInode, ROOT_INO, Rename, SetAttr, SetXattr,
 };
 
 /// Most bytes of a file.
@@ -193,7 +193,7 @@ impl Step {
     /// # Errors
     /// The name of the file system's error.
     pub async fn run(&self, fs: &Fs) -> Result<Option<u64>, String> {
-        let new = |mode: u32| New {
+        let new = |mode: u32| NewInode {
             mode,
             uid: 7,
             gid: 8,

@@ -170,9 +170,9 @@ fn bounds_are_kept() {
     assert!(frame_len(&long).is_err());
     assert!(frame_len(&[0, 0, 0, 0]).is_err() && frame_len(&[255; 4]).is_err());
     assert_eq!(frame_len(&[1, 0]), Ok(None));
-    let mut behind = frame_of(&Request::Flush);
-    behind.push(0);
-    assert!(Request::decode(&behind[4..]).is_err());
+    let mut longer = frame_of(&Request::Flush);
+    longer.push(0);
+    assert!(Request::decode(&longer[4..]).is_err());
 }
 
 proptest! {

@@ -4,7 +4,7 @@ use super::names::{named, no_file};
 use super::{Session, failed};
 use crate::files::{AruId, FilesError, NewAttr};
 use crate::open_unit::OpenUnit;
-use tonearm_fs::{Fs, FsError, New, SetAttr, Time};
+use tonearm_fs::{Fs, FsError, NewInode, SetAttr, Time};
 
 /// The mode of a symbolic link.
 const LINK_MODE: u32 = 0o120_777;
@@ -70,9 +70,9 @@ impl Session {
 }
 
 /// A new file of the owner of the directory `dir`.
-pub(super) async fn owned_as(fs: &Fs, dir: u64, mode: u32) -> Result<New, FsError> {
+pub(super) async fn owned_as(fs: &Fs, dir: u64, mode: u32) -> Result<NewInode, FsError> {
     let above = fs.attr(dir).await?.inode;
-    Ok(New {
+    Ok(NewInode {
         mode,
         uid: above.uid,
         gid: above.gid,

@@ -87,11 +87,11 @@ fn get_tree(files: &dyn Files, copy: &CopyOut) -> anyhow::Result<ExitCode> {
 fn base(copy: &CopyOut) -> anyhow::Result<PathBuf> {
     let own = tree::name_of(&copy.name);
     match (copy.file.as_deref(), own) {
-        (Some(told), _) if told == Path::new("-") => {
+        (Some(given), _) if given == Path::new("-") => {
             bail!("a directory cannot go to standard output; give a folder")
         }
-        (Some(told), Some(own)) if told.is_dir() => Ok(told.join(own)),
-        (Some(told), _) => Ok(told.to_path_buf()),
+        (Some(given), Some(own)) if given.is_dir() => Ok(given.join(own)),
+        (Some(given), _) => Ok(given.to_path_buf()),
         (None, Some(own)) => Ok(PathBuf::from(own)),
         (None, None) => bail!(
             "{} has no name of its own; give a folder for the copy",

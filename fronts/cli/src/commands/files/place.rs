@@ -23,16 +23,16 @@ pub enum Place {
 }
 
 impl Place {
-    /// The destination that the user means by `told`, for a file `name`.
+    /// The destination that the user means by `given`, for a file `name`.
     ///
     /// # Errors
     /// When a file is there that must not be replaced.
-    pub fn find(told: Option<&Path>, name: &str, replace: bool) -> anyhow::Result<Self> {
-        if told == Some(Path::new("-")) {
+    pub fn find(given: Option<&Path>, name: &str, replace: bool) -> anyhow::Result<Self> {
+        if given == Some(Path::new("-")) {
             return Ok(Self::Standard);
         }
         let own = name.rsplit('/').next().unwrap_or(name);
-        let path = match told {
+        let path = match given {
             None => PathBuf::from(own),
             Some(folder) if folder.is_dir() => folder.join(own),
             Some(path) => path.to_path_buf(),

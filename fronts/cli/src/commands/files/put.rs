@@ -55,7 +55,7 @@ fn put_one(arguments: &FilesPut, path: &Path) -> anyhow::Result<ExitCode> {
     let stop = Stop::on_signals()?;
     let files = open(&arguments.store)?;
     let name = match &arguments.name {
-        Some(told) => tree::place(&*files, told, own.as_deref())?,
+        Some(given) => tree::place(&*files, given, own.as_deref())?,
         None => name_of(path)?,
     };
     let copying = Copying {
@@ -90,11 +90,11 @@ fn put_all(arguments: &FilesPut) -> anyhow::Result<ExitCode> {
         outcome.to = arguments.name.clone().unwrap_or_else(|| "/".to_string());
     }
     check_free(&*files, &items, arguments.force)?;
-    if let (true, Some(told)) = (arguments.recursive, &arguments.name) {
-        let dir = if told.ends_with('/') {
-            told
+    if let (true, Some(given)) = (arguments.recursive, &arguments.name) {
+        let dir = if given.ends_with('/') {
+            given
         } else {
-            tree::parent(told)
+            tree::parent(given)
         };
         make_all(&*files, dir)?;
     }
@@ -125,17 +125,17 @@ fn put_all(arguments: &FilesPut) -> anyhow::Result<ExitCode> {
 /// The path in the store for one of the files that the user names.
 fn destination(files: &dyn Files, arguments: &FilesPut, path: &Path) -> anyhow::Result<String> {
     let own = name_of(path);
-    let Some(told) = &arguments.name else {
+    let Some(given) = &arguments.name else {
         return own;
     };
     // What is in `.` or `/` goes to the path itself.
-    if own.is_err() && path.is_dir() && !told.is_empty() {
-        return Ok(told.clone());
+    if own.is_err() && path.is_dir() && !given.is_empty() {
+        return Ok(given.clone());
     }
-    let to = tree::place(files, told, own.as_deref().ok())?;
-    if arguments.files.len() > 1 && to == *told {
+    let to = tree::place(files, given, own.as_deref().ok())?;
+    if arguments.files.len() > 1 && to == *given {
         bail!(
-            "{told} is no directory of the store, and several files need one; end the path with / with -r to make it"
+            "{given} is no directory of the store, and several files need one; end the path with / with -r to make it"
         );
     }
     Ok(to)

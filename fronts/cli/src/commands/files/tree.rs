@@ -49,20 +49,20 @@ pub fn find(files: &dyn Files, path: &str) -> Result<Option<FileInfo>, FilesErro
     }
 }
 
-/// Where something named `own` goes when the user says `told`: into a directory, or to that path.
+/// Where something named `own` goes when the user says `given`: into a directory, or to that path.
 ///
 /// # Errors
-/// When `told` is empty, or the store cannot be read.
-pub fn place(files: &dyn Files, told: &str, own: Option<&str>) -> anyhow::Result<String> {
-    if told.is_empty() {
+/// When `given` is empty, or the store cannot be read.
+pub fn place(files: &dyn Files, given: &str, own: Option<&str>) -> anyhow::Result<String> {
+    if given.is_empty() {
         bail!("the path in the store is empty; / is the root directory");
     }
-    let is_dir = told.ends_with('/') || find(files, told)?.is_some_and(|info| info.is_dir());
+    let is_dir = given.ends_with('/') || find(files, given)?.is_some_and(|info| info.is_dir());
     if !is_dir {
-        return Ok(told.to_string());
+        return Ok(given.to_string());
     }
-    let own = own.with_context(|| format!("{told} is a directory; give a path with a name"))?;
-    Ok(join(told, own))
+    let own = own.with_context(|| format!("{given} is a directory; give a path with a name"))?;
+    Ok(join(given, own))
 }
 
 /// The error for a directory that does not exist.

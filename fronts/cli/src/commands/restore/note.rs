@@ -72,8 +72,8 @@ impl Partial {
     /// Those of a restore to `path`.
     pub(super) fn of(path: &Path) -> Self {
         Self {
-            made: tonearm_store::beside(path, "partial"),
-            note: tonearm_store::beside(path, "partial.json"),
+            made: tonearm_store::sibling_path(path, "partial"),
+            note: tonearm_store::sibling_path(path, "partial.json"),
         }
     }
 

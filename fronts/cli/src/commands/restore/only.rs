@@ -300,7 +300,7 @@ fn none(
         volumes.for_each(|volume| nearest.add(volume.name.as_bytes()));
     }
     if let Some(mut tree) = tree {
-        tree.beside(name, |path| nearest.add(path))?;
+        tree.siblings(name, |path| nearest.add(path))?;
     }
     let what = match path {
         None => "volume or file",

@@ -70,10 +70,10 @@ pub fn verify(url: &str, identities: &Identities, json: bool) -> anyhow::Result<
         let is_needed = |name: &str| needed.iter().any(|object| object.name == name);
         let missing = verified.missing.iter();
         let missing = missing.filter(|(name, _)| is_needed(name));
-        let told = missing.map(|(_, error)| error.clone());
-        let mut told: Vec<String> = told.chain(now.faults()).collect();
-        told.retain(|fault| !faults.contains(fault));
-        faults.append(&mut told);
+        let reported = missing.map(|(_, error)| error.clone());
+        let mut reported: Vec<String> = reported.chain(now.faults()).collect();
+        reported.retain(|fault| !faults.contains(fault));
+        faults.append(&mut reported);
     }
     verified.show(&catalog, url, json)?;
     Ok(report_faults(&verified.faults, json))

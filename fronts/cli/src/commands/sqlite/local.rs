@@ -161,7 +161,7 @@ fn user_of(file: &File, start: u64, length: u64) -> anyhow::Result<Option<Option
 
 /// A process that has the database open in WAL mode: it holds locks on the shared memory all the time.
 fn log_user(path: &Path) -> anyhow::Result<Option<Option<i32>>> {
-    match File::open(beside(path, "-shm")) {
+    match File::open(sibling_path(path, "-shm")) {
         Ok(shm) => user_of(&shm, 0, 0),
         Err(_) => Ok(None),
     }
@@ -180,7 +180,7 @@ fn in_use(path: &Path, user: Option<i32>) -> String {
 
 /// Refuses a journal that SQLite would roll back (`hasHotJournal` in `pager.c`).
 fn check_journal(path: &Path) -> anyhow::Result<()> {
-    let journal = beside(path, "-journal");
+    let journal = sibling_path(path, "-journal");
     let mut first = [0];
     let hot = match File::open(&journal) {
         Ok(file) => file.read_at(&mut first, 0)? == 1 && first[0] != 0,
@@ -202,7 +202,7 @@ fn check_journal(path: &Path) -> anyhow::Result<()> {
 
 /// Refuses a write-ahead log with changes that may not be in the database yet.
 fn check_log(path: &Path) -> anyhow::Result<()> {
-    let log = beside(path, "-wal");
+    let log = sibling_path(path, "-wal");
     if log.metadata().is_ok_and(|about| about.len() > 0) {
         bail!(
             "{} holds changes that are not in the database yet; bring them there with: sqlite3 {} 'PRAGMA \
@@ -214,7 +214,7 @@ fn check_log(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+fn sibling_path(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

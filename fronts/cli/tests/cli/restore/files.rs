@@ -5,7 +5,7 @@ use crate::common::{Bench, contains};
 use std::os::unix::fs::MetadataExt;
 use std::sync::mpsc::{TryRecvError, channel};
 use tonearm_archive::{ArchiverOptions, Bucket, MergeLevel};
-use tonearm_fs::{Fs, New, ROOT_INO, SetAttr, Time};
+use tonearm_fs::{Fs, NewInode, ROOT_INO, SetAttr, Time};
 use tonearm_store::{
     ArchiveThread, Call, Executor, Lsn, Members, Nanos, Store, StoreOptions, begin_archive,
     open_disk,
@@ -26,9 +26,9 @@ struct Live {
 
 impl Live {
     async fn make(&self, dir: u64, name: &str, mode: u32) -> u64 {
-        let new = New {
+        let new = NewInode {
             mode,
-            ..New::default()
+            ..NewInode::default()
         };
         let made = self.fs.make(dir, name.as_bytes(), new).await;
         made.expect("made").ino
@@ -255,7 +255,7 @@ fn unrestorable_path_is_an_error_with_advice() {
         let before = live.archived().await;
         let dir = live.make(ROOT_INO, "data", DIRECTORY).await;
         live.make(dir, "pipe", FIFO).await;
-        let new = New::default();
+        let new = NewInode::default();
         let linked = live.fs.make_link(dir, b"link", b"app.db", new).await;
         linked.expect("a link");
         live.put(dir, "app.db", b"one").await;

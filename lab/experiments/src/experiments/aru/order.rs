@@ -120,7 +120,7 @@ fn findings(rate: &dyn Fn(usize, usize, usize) -> f64, outcome: &mut Outcome) {
         .bound(Bound::AtLeast(3.0))
         .because(
             "Each program reads in sequence, but the drive gets requests of eight sequences in turn, and moves its arm for each. It \
-             reads ahead behind one of them at a time.",
+             reads ahead after one of them at a time.",
         ),
         Finding::shown(
             "1 KB files, written in turn: read one program after the other, times slower than in the order of the writes",

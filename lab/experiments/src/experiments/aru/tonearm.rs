@@ -6,16 +6,16 @@ use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions};
-use tonearm_fs::{Deletion, Fs, New, ROOT_INO, Time};
+use tonearm_fs::{Deletion, Fs, NewInode, ROOT_INO, Time};
 use tonearm_rt::{Permit, Rt, Semaphore};
 
-const FILE: New = New {
+const FILE: NewInode = NewInode {
     mode: 0o100_644,
     uid: 1000,
     gid: 1000,
     rdev: 0,
 };
-const DIRECTORY: New = New {
+const DIRECTORY: NewInode = NewInode {
     mode: 0o040_755,
     ..FILE
 };

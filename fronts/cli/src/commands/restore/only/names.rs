@@ -65,13 +65,13 @@ impl Names {
         let table = &self.table;
         let mut volumes = table.volumes.iter().peekable();
         if let Some(tree) = &mut self.tree {
-            let told = tree.files(|path, inode| {
+            let written = tree.files(|path, inode| {
                 while let Some(volume) = volumes.next_if(|next| next.name.as_bytes() <= path) {
                     each(&Name::of(volume))?;
                 }
                 each(&Name::new("file", super::name_of(table, path), inode.size))
             });
-            told.map_err(|error: anyhow::Error| match error.downcast_ref() {
+            written.map_err(|error: anyhow::Error| match error.downcast_ref() {
                 Some(error) => wrong(&self.url, self.lsn, error),
                 None => error,
             })?;
@@ -91,11 +91,11 @@ struct Document {
 
 fn each<S: Serializer>(names: &RefCell<Names>, to: S) -> Result<S::Ok, S::Error> {
     let mut list = to.serialize_seq(None)?;
-    let told = names.borrow_mut().each(|name| {
-        let told = list.serialize_element(name);
-        told.map_err(|error| anyhow::anyhow!("{error}"))
+    let written = names.borrow_mut().each(|name| {
+        let written = list.serialize_element(name);
+        written.map_err(|error| anyhow::anyhow!("{error}"))
     });
-    told.map_err(|error| S::Error::custom(format!("{error:#}")))?;
+    written.map_err(|error| S::Error::custom(format!("{error:#}")))?;
     list.end()
 }
 
