@@ -9,7 +9,9 @@ mod harness;
 pub mod html;
 mod known_misses;
 pub mod markdown;
-mod pagedb;
+// For the tests: this library is large, and unit tests would compile it a second time.
+#[doc(hidden)]
+pub mod pagedb;
 mod parallel;
 mod report;
 pub mod study;
@@ -17,6 +19,8 @@ pub mod svg;
 
 pub use experiment::{Context, Drives, Effort, Experiment, LabError, Outcome, Random, Run};
 pub use experiments::{EXPERIMENTS, find};
+#[doc(hidden)]
+pub use known_misses::all as known_misses;
 pub use report::{
     Axis, Bound, Figure, Finding, KnownMiss, Legend, Line, Panel, Report, Style, Table, Verdict,
     number,

@@ -9,16 +9,16 @@
 //! start of a checkpoint as far as the log knows: MinLSN (5.4, step 2) is the start of the checkpoint.
 
 mod checkpoint;
-mod cuts;
-mod database;
+pub mod cuts;
+pub mod database;
 mod instant;
 mod page;
 mod pool;
 mod record;
-mod recovery;
+pub mod recovery;
 mod terminals;
 mod timed;
-mod wal;
+pub mod wal;
 
 pub use cuts::{Cut, Cuts, cut_power};
 pub use database::{Commit, Database, DatabaseOptions};
@@ -26,6 +26,3 @@ pub use recovery::Damage;
 pub use terminals::{Measured, Transaction, tpcc};
 pub use timed::{Machine, TpccRun};
 pub use wal::{Cause, Rule};
-
-#[cfg(test)]
-mod pagedb_test;

@@ -96,7 +96,7 @@ struct Comparison<'a> {
 
 impl Recommendation {
     /// The recommendation that follows from all cases of a study.
-    pub(super) fn of(cases: &[Case], closed_loop: bool, log_drive: &str) -> Self {
+    pub fn of(cases: &[Case], closed_loop: bool, log_drive: &str) -> Self {
         let all = Comparison {
             situations: situations(cases),
             closed_loop,
@@ -371,7 +371,3 @@ pub(super) fn load_name(load: u64) -> &'static str {
         _ => "twice the load",
     }
 }
-
-#[cfg(test)]
-#[path = "recommend_test.rs"]
-mod recommend_test;

@@ -330,3 +330,18 @@ fn a_log_on_trail_takes_half_the_time_of_one_in_place() {
         held(&report, &format!("log buffer of {kib} KB"));
     }
 }
+
+#[test]
+fn each_known_miss_is_of_an_experiment_and_of_one_reason() {
+    let mut seen: Vec<_> = tonearm_experiments::known_misses().collect();
+    for (experiment, _) in &seen {
+        assert!(
+            tonearm_experiments::find(experiment).is_ok(),
+            "{experiment}"
+        );
+    }
+    let count = seen.len();
+    seen.sort();
+    seen.dedup();
+    assert_eq!(seen.len(), count);
+}

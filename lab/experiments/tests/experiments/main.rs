@@ -5,7 +5,9 @@
 mod findings;
 mod framework;
 mod hylog;
+mod pagedb;
 mod pages;
+mod recommend;
 
 use std::sync::{Mutex, OnceLock};
 use tonearm_drive_file::DriveFile;

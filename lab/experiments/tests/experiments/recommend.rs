@@ -1,5 +1,6 @@
-use super::{Case, Layout, Measured, Recommendation};
-use crate::study::Times;
+//! The recommendation of a study.
+
+use tonearm_experiments::study::{Case, Layout, Measured, Recommendation, Times};
 
 /// Cases at two utilisations, with and without a log drive, at both loads. `response` gives the mean response time;
 /// none for a store that does not keep up.

@@ -1,15 +1,16 @@
 //! Recovery of the database equals a model of its transactions, for every rule that promises it.
 
-use super::cuts::{LOG_BYTES, PAGE_BYTES, devices, on_image, options_of, whole};
-use super::database::{Database, DatabaseOptions};
-use super::recovery::audit;
-use super::wal::Rule;
-use super::{Cut, cut_power};
-use crate::experiment::Random;
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_drive::Drive;
 use tonearm_drive_file::DriveFile;
+use tonearm_experiments::Random;
+use tonearm_experiments::pagedb::cuts::{
+    LOG_BYTES, PAGE_BYTES, devices, on_image, options_of, whole,
+};
+use tonearm_experiments::pagedb::database::{Database, DatabaseOptions};
+use tonearm_experiments::pagedb::recovery::audit;
+use tonearm_experiments::pagedb::{Cut, Rule, cut_power};
 use tonearm_rt::Rt;
 use tonearm_workload::Access;
 use tonearm_world::{DiskImage, SimDisk, SimOptions, SimWorld, Zeroing};
