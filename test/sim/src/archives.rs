@@ -8,25 +8,24 @@ mod step;
 
 pub use bucket::{DELAY, ENCRYPTED, Objects, SimBucket, SimKeys};
 pub use model::{Content, Model, digest};
-pub use restore::{During, restorable, restore, restore_with};
+pub use restore::{During, restorable, restore, restore_with, with_bucket};
 pub use step::Step;
 
 use crate::campaign::{Failure, Outcome, within_time};
 use crate::counts::{Counts, Met};
-use crate::cut;
 use crate::found::contents;
 use crate::generate::Size;
 use crate::generations::{self, Opening, Scene};
-use crate::store::{Heads, Layout, Shape, StoreImage};
+use crate::store::{Layout, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
-use tonearm_archive::{ArchiveError, Archiver, ArchiverOptions, EngineSource, Target};
+use tonearm_archive::{ArchiveError, Archiver, ArchiverOptions, Bucket, EngineSource, Target};
 use tonearm_base::{Lsn, Nanos};
 use tonearm_disk::{Disk, OpenOptions};
 use tonearm_engine::HomeParams;
-use tonearm_rt::Rt;
+use tonearm_rt::{JoinHandle, Rt};
 
 /// Bytes of a block.
 pub const BLOCK: u64 = 4096;
@@ -54,15 +53,21 @@ const LIES: [u32; 3] = [0, 40, 8];
 
 /// A store with a log of so many tracks.
 pub fn shape(layout: Layout, tracks: u64) -> Shape {
-    Shape {
-        block_size: BLOCK as u32,
-        track_bytes: 64 << 10,
-        tracks,
-        blocks: MAIN / BLOCK,
-        split: false,
-        heads: Heads::None,
-        home: layout.home(BLOCK as u32, 10),
-    }
+    Shape::small(layout, tracks, MAIN / BLOCK)
+}
+
+/// Archives the store from `start_ms` on, until the source ends.
+pub fn archive(
+    disk: &Disk,
+    rt: &Rt,
+    start_ms: u64,
+    bucket: impl Bucket + 'static,
+    options: ArchiverOptions,
+) -> (EngineSource, JoinHandle<Result<(), ArchiveError>>) {
+    let source = EngineSource::new(disk.engine(), rt, clock(rt, start_ms));
+    let own = source.clone();
+    let run = rt.spawn(async move { Archiver::new(&bucket, &own, options).run().await });
+    (source, run)
 }
 
 /// Options with which units exceed the memory, and blocks are written back and change their side soon.
@@ -187,7 +192,6 @@ async fn live(
     let (objects, model) = (own.objects.clone(), own.model.clone());
     *state.borrow_mut() = own;
     let engine = disk.engine().clone();
-    let source = EngineSource::new(&engine, &rt, clock(&rt, opened_ms(opening)));
     let faults = [0, FAULTS_MANY, 20][random.next_u32() as usize % 3];
     let bucket = SimBucket {
         random: RefCell::new(ChaCha8Rng::seed_from_u64(opening.seed)),
@@ -209,8 +213,7 @@ async fn live(
         keep_ms: [0, 2 * 3_600_000][random.next_u32() as usize % 2],
         ..ArchiverOptions::default()
     };
-    let own = source.clone();
-    let archiver = rt.spawn(async move { Archiver::new(&bucket, &own, options).run().await });
+    let (source, archiver) = archive(&disk, &rt, opened_ms(opening), bucket, options);
     for _ in 0..opening.operations {
         let now = digest(&content);
         let before = engine.marks().appended;
@@ -281,7 +284,7 @@ fn check(
     }
     let known = state.model.last();
     let objects = state.objects.clone();
-    let rt = cut::world(left, cut);
+    let (_, rt) = left.start(cut);
     let (own, image) = (rt.clone(), left.clone());
     let found = within_time(&rt, Rc::default(), async move {
         let (disk, content, recovered) = open(&own, &image, open_options(), &mut state).await?;

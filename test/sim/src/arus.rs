@@ -125,7 +125,7 @@ fn recover(image: StoreImage, model: &Model, cut: u64, ordered: bool) -> Result<
     if checked {
         cut::inspect(&image, cut, Blame::default())?;
     }
-    let rt = cut::world(&image, cut);
+    let (_, rt) = image.start(cut);
     let options = cut::options(cut, ordered);
     let rt2 = rt.clone();
     let found = within_time(&rt, Rc::default(), async move {

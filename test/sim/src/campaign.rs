@@ -273,7 +273,7 @@ fn recover(
     seed: u64,
     ordered: bool,
 ) -> Result<u64, String> {
-    let rt = cut::world(image, seed);
+    let (_, rt) = image.start(seed);
     let options = cut::options(seed, ordered);
     let (rt2, image2) = (rt.clone(), image.clone());
     let (first, blocks) = (image.shape.first_block(), image.shape.blocks);

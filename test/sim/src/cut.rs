@@ -11,7 +11,7 @@ use tonearm_disk::{MemberDevice, OpenOptions};
 use tonearm_engine::{Inspection, Scrub};
 use tonearm_rt::Rt;
 use tonearm_trail::WriteCache;
-use tonearm_world::{Crash, DiskImage, SimOptions, SimWorld};
+use tonearm_world::{Crash, DiskImage};
 
 /// Result of recovery after a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,7 +45,7 @@ pub fn recover(
         true => Some(inspect(&image, cut, blame)?),
         false => None,
     };
-    let rt = world(&image, cut);
+    let (_, rt) = image.start(cut);
     let options = options(cut, ordered);
     let rt2 = rt.clone();
     let found = within_time(&rt, Rc::default(), async move {
@@ -92,15 +92,6 @@ pub fn images(crash: &Crash, cut: u64, ordered: bool) -> Vec<DiskImage> {
     }
 }
 
-/// A world in which a store is recovered.
-pub fn world(image: &StoreImage, seed: u64) -> Rt {
-    let options = SimOptions {
-        seed,
-        ..SimOptions::default()
-    };
-    Rt::new(SimWorld::new(options, image.disks.clone()).driver())
-}
-
 /// The options with which a store is recovered after the power cut `cut`.
 pub fn options(cut: u64, ordered: bool) -> OpenOptions {
     OpenOptions {
@@ -126,7 +117,7 @@ pub fn cache(ordered: bool) -> WriteCache {
 /// Runs the offline check. Without a fault it must find nothing wrong. Returns false when it finds the log damaged;
 /// recovery must find that too.
 pub(crate) fn inspect(image: &StoreImage, seed: u64, blame: Blame) -> Result<bool, String> {
-    let rt = world(image, seed);
+    let (_, rt) = image.start(seed);
     let (rt2, image) = (rt.clone(), image.clone());
     let result = within_time(&rt, Rc::default(), async move {
         examine(&rt2, image.members(&rt2), blame).await

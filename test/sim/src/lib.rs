@@ -34,7 +34,7 @@ mod store;
 pub mod trees;
 mod workload;
 
-pub use self::store::{Heads, Layout, Shape, StoreImage, create, members};
+pub use self::store::{Heads, Image, Layout, Shape, StoreImage, create, members};
 pub use arrays::{ArrayImage, ArrayShape, OpenArray};
 pub use blame::Blame;
 pub use campaign::{Campaign, Failure, Outcome, run_seed};

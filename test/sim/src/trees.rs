@@ -1,17 +1,20 @@
 //! A file system in use. The power is cut at each I/O. Then the tree is sound, nothing has to be repaired, its files are those
 //! after one of the operations, and everything that was synced is there.
 
+mod fixture;
 mod model;
 mod step;
 mod unit;
 
+pub use fixture::{
+    DIRECTORY, FILE, craft, inode_key, orphan_key, read, sized, store, with_fs, with_mode,
+};
 pub use model::{File, Node, Tree, dump};
-pub use step::Step;
+pub use step::{Step, acl};
 
-use crate::archives::{Model, clock, open_options, shape};
+use crate::archives::{Model, clock, open_options};
 use crate::campaign::{Failure, Outcome, within_time};
 use crate::counts::Met;
-use crate::cut;
 use crate::generate::Size;
 use crate::generations::{self, Opening, Scene};
 use crate::store::{Layout, Shape, StoreImage};
@@ -105,8 +108,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let rng = ChaCha8Rng::seed_from_u64(seed ^ 0x7ee5);
     let shape = Shape {
         home: size.home(seed, 4096),
-        blocks: 1,
-        ..shape(Layout::Overwrite, 32)
+        ..Shape::small(Layout::Overwrite, 32, 1)
     };
     let image = shape.create_with_spare(SPACE);
     let mut outcome = generations::run::<State>(seed, size, rng, image)?;
@@ -304,7 +306,7 @@ fn check(
     outcome: &mut Outcome,
 ) -> Result<(), String> {
     let known = state.states.last();
-    let rt = cut::world(left, cut);
+    let (_, rt) = left.start(cut);
     let (own, image) = (rt.clone(), left.clone());
     let found = within_time(&rt, Rc::default(), async move {
         let (_, _, recovered) = open(&own, &image, open_options(), &mut state).await?;

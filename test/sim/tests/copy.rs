@@ -10,7 +10,7 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_disk::{Copied, Disk, DiskError, OpenOptions, Placement, UNFINISHED, Volume};
 use tonearm_rt::Rt;
-use tonearm_sim::{Heads, Layout, Shape, StoreImage, contents};
+use tonearm_sim::{Layout, Shape, StoreImage, contents};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// Bytes of the volume of each store.
@@ -21,15 +21,7 @@ const WAIT_NS: u64 = 150_000;
 const BLOCK: u64 = 4096;
 
 fn shape(layout: Layout) -> Shape {
-    Shape {
-        block_size: BLOCK as u32,
-        track_bytes: 64 << 10,
-        tracks: 16,
-        blocks: MAIN / BLOCK,
-        split: false,
-        heads: Heads::None,
-        home: layout.home(BLOCK as u32, 10),
-    }
+    Shape::small(layout, 16, MAIN / BLOCK)
 }
 
 fn options() -> OpenOptions {

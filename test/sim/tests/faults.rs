@@ -7,18 +7,10 @@ use tonearm_base::{BufPool, Lsn, Nanos};
 use tonearm_engine::{CommitChange, Engine, EngineError, OpenOptions, Scrub};
 use tonearm_layout::Piece;
 use tonearm_rt::{IoError, Op, Rt};
-use tonearm_sim::{Heads, Shape, StoreImage};
+use tonearm_sim::{Layout, Shape, StoreImage};
 use tonearm_world::{DiskImage, Fault, FaultKind, Place};
 
-const SHAPE: Shape = Shape {
-    block_size: 4096,
-    track_bytes: 64 << 10,
-    tracks: 16,
-    blocks: 200,
-    split: false,
-    heads: Heads::None,
-    home: tonearm_engine::HomeParams::Overwrite,
-};
+const SHAPE: Shape = Shape::small(Layout::Overwrite, 16, 200);
 /// Offset of the log on the member.
 const LOG: u64 = 1 << 20;
 

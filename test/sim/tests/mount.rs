@@ -9,9 +9,9 @@ use tonearm_disk::{Ack, OpenOptions};
 use tonearm_fs::{ACL_ACCESS, Allocate, Fs, ROOT_INO, Rename, SetXattr};
 use tonearm_fuse::testing::{By, Changes, Create, Make, Mount, Operation, Way, When, Write};
 use tonearm_rt::Rt;
-use tonearm_sim::archives::{open_options, shape};
-use tonearm_sim::trees::{dump, sound, time};
-use tonearm_sim::{Layout, Shape, StoreImage};
+use tonearm_sim::archives::open_options;
+use tonearm_sim::trees::{dump, sound, store, time};
+use tonearm_sim::{Layout, StoreImage};
 use tonearm_world::SimWorld;
 
 /// What cuts leave on the drive, for each operation.
@@ -136,11 +136,7 @@ impl Scene {
 
 /// Carries `last` out on a store with this answer to writes, and cuts the power when it is answered. Its effect is there.
 fn survives(name: &str, ack: Ack, last: impl AsyncFnOnce(&Scene) + 'static) {
-    let small = Shape {
-        blocks: 1,
-        ..shape(Layout::Overwrite, 32)
-    };
-    let image = small.create_with_spare(4 << 20);
+    let image = store(Layout::Overwrite, 4 << 20);
     let expected = Rc::new(RefCell::new(String::new()));
     let own = expected.clone();
     let (crash, _) = image.run(
@@ -166,10 +162,8 @@ fn survives(name: &str, ack: Ack, last: impl AsyncFnOnce(&Scene) + 'static) {
     for seed in 0..IMAGES {
         let (name, expected) = (name.to_string(), expected.borrow().clone());
         let left = image.with(crash.images(seed));
-        left.run(seed, move |_, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
-            let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-            sound(&disk).await.unwrap();
+        left.with_fs(seed, async move |_, _, fs| {
+            sound(fs.disk()).await.unwrap();
             assert_eq!(dump(&fs).await.unwrap(), expected, "{name} {ack:?}");
         });
     }

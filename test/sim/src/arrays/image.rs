@@ -1,8 +1,7 @@
 //! Stores over arrays on simulated drives: the primary member, the members of the array, and one drive more that may
 //! replace a member.
 
-use crate::store::{STORE, Shape};
-use std::future::Future;
+use crate::store::{Image, STORE, Shape};
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::raid::{ArrayStatus, MemberState};
@@ -13,7 +12,7 @@ use tonearm_engine::{
 };
 use tonearm_format::{ArrayLevel, Roles};
 use tonearm_rt::{DeviceId, Rt};
-use tonearm_world::{DiskImage, SimOptions, SimWorld};
+use tonearm_world::DiskImage;
 
 /// Layout of a simulated store over an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,14 +27,8 @@ pub struct ArrayShape {
     pub stripe_bytes: u64,
 }
 
-/// The drives of a store that is not running.
-#[derive(Clone)]
-pub struct ArrayImage {
-    /// Layout of the store.
-    pub shape: ArrayShape,
-    /// Contents of the drives: the primary member, those that were the members of the new array, and the spare one.
-    pub disks: Vec<DiskImage>,
-}
+/// The drives of a store over an array: the primary member, those that were the members of the new array, and the spare one.
+pub type ArrayImage = Image<ArrayShape>;
 
 /// An open store over an array.
 #[derive(Clone)]
@@ -108,12 +101,6 @@ pub(super) fn drive_of(path: &str) -> Option<usize> {
 }
 
 impl ArrayImage {
-    /// The same store with other contents of its drives.
-    pub fn with(&self, disks: Vec<DiskImage>) -> Self {
-        let shape = self.shape;
-        Self { shape, disks }
-    }
-
     /// The drives of an array: all but the primary member's.
     pub fn drives(&self) -> std::ops::Range<usize> {
         1..self.disks.len()
@@ -122,29 +109,6 @@ impl ArrayImage {
     /// The drive that is no member of a new array.
     pub fn spare(&self) -> usize {
         self.shape.members + 1
-    }
-
-    /// A world of these drives.
-    pub fn start(&self, seed: u64) -> (SimWorld, Rt) {
-        let options = SimOptions {
-            seed,
-            ..SimOptions::default()
-        };
-        let world = SimWorld::new(options, self.disks.clone());
-        let rt = Rt::new(world.driver());
-        (world, rt)
-    }
-
-    /// Runs `work` in a world of these drives. Returns its result and the world.
-    pub fn run<T: 'static, F: Future<Output = T> + 'static>(
-        &self,
-        seed: u64,
-        work: impl FnOnce(SimWorld, Rt, Self) -> F,
-    ) -> (T, SimWorld) {
-        let (world, rt) = self.start(seed);
-        let result = rt.block_on(work(world.clone(), rt.clone(), self.clone()));
-        rt.shut_down();
-        (result, world)
     }
 
     /// A drive in the world of `rt`.
