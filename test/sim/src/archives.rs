@@ -305,7 +305,7 @@ fn check(
     });
     rt.shut_down();
     let (recovered, content) = found?;
-    outcome.cut_short += u64::from(recovered < known);
+    outcome.recovered(recovered.0, known.0);
     if cut.is_multiple_of(CONTINUE_EVERY) {
         let restored = restore(&objects, Target::Latest, home);
         let (lsn, restored) = restored.map_err(|error| format!("after the cut: {error}"))?;

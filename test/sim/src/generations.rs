@@ -1,7 +1,7 @@
 //! Generations of one store: it is used, and the power is cut at each I/O. One of these cuts is where the next generation begins.
 
-use crate::campaign::{Failure, Outcome, within_time};
-use crate::cuts::{self, Cuts, Next};
+use crate::campaign::{Failure, Outcome};
+use crate::cuts::{self, Cuts};
 use crate::drives;
 use crate::generate::Size;
 use crate::store::StoreImage;
@@ -84,20 +84,14 @@ pub fn run<S: Scene>(
             move || kept.borrow().copy(),
             move |crash, cut, outcome| {
                 let left = own.with(crash.images(cut));
-                outcome.faultless += 1;
                 let seen = seen.borrow().copy();
                 seen.check(&left, opening, cut, outcome)
             },
         );
-        let rt = Rt::new(world.driver());
-        let work = S::live(rt.clone(), image.clone(), shared.clone(), opening);
-        let result = within_time(&rt, Rc::default(), work);
-        let next = cuts.end(&rt, result, &mut outcome).map_err(fail)?;
-        let next = next.filter(|_| !opening.in_order).unwrap_or_else(|| Next {
-            crash: world.crash(),
-            cut: 0,
-            state: shared.borrow().copy(),
+        let next = cuts.run(opening.in_order, &mut outcome, |rt, _| {
+            S::live(rt, image.clone(), shared, opening)
         });
+        let next = next.map_err(fail)?;
         image.disks = next.crash.images(next.cut);
         scene = next.state;
     }

@@ -3,7 +3,7 @@
 use crate::archives;
 use crate::arrays;
 use crate::arus;
-use crate::campaign::{Campaign, Failure, Outcome, run_seed};
+use crate::campaign::{self, Failure, Outcome};
 use crate::generate::{Size, generate};
 use crate::run::run_script;
 use crate::script::Script;
@@ -87,13 +87,7 @@ impl Kind {
             None if self == Kind::Arrays => guarded(seed, || arrays::run(seed, size)),
             None if self == Kind::Archives => guarded(seed, || archives::run(seed, size)),
             None if self == Kind::Trees => guarded(seed, || trees::run(seed, size)),
-            None => guarded(seed, || {
-                run_seed(&Campaign {
-                    seed,
-                    size,
-                    heads: self == Kind::Heads,
-                })
-            }),
+            None => guarded(seed, || campaign::run(seed, size, self == Kind::Heads)),
         }
     }
 }

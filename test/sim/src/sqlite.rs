@@ -138,8 +138,8 @@ fn watch(
             let ledger = ledger.borrow();
             let found = recover(&left, cut, ordered, attached, &mut known)?;
             let number = ledger.judge(&found)?;
-            outcome.faultless += 1;
-            outcome.cut_short += u64::from(number < ledger.last());
+            // State 1 is that of the new bank, and state 0 that without one.
+            outcome.recovered(number.max(1), ledger.last());
             Ok(())
         },
     )

@@ -313,6 +313,6 @@ fn check(
         Ok(recovered)
     });
     rt.shut_down();
-    outcome.cut_short += u64::from(found? < known);
+    outcome.recovered(found?.0, known.0);
     Ok(())
 }

@@ -228,7 +228,7 @@ impl Client {
             model.push((block, stamp));
         }
         let lsn = self.engine.commit(admission, changes)?;
-        let index = self.oracle.borrow_mut().commit(&model);
+        let index = self.oracle.borrow_mut().change(&model);
         if self.below(4) == 0 {
             self.engine.wait_durable(lsn).await?;
             self.oracle.borrow_mut().acknowledge(index);
@@ -250,7 +250,7 @@ impl Client {
         let blocks = changes.iter().map(data).sum();
         let admission = self.engine.admit(blocks, changes.len() as u64).await?;
         let lsn = self.engine.commit(admission, changes)?;
-        let index = self.oracle.borrow_mut().commit(model);
+        let index = self.oracle.borrow_mut().change(model);
         if self.below(4) == 0 {
             self.engine.wait_durable(lsn).await?;
             self.oracle.borrow_mut().acknowledge(index);

@@ -44,7 +44,7 @@ pub fn after_cut(
         3 => offline(left, cut)?,
         _ => {}
     }
-    with_all_drives(left, &mut oracle.clone(), cut, ordered, met)
+    with_all_drives(left, oracle, cut, ordered, met)
 }
 
 /// Opens the store with all drives, and finds the prefix of the commits that it contains.
@@ -53,7 +53,7 @@ pub fn after_cut(
 /// When a promise does not hold.
 pub fn with_all_drives(
     image: &ArrayImage,
-    oracle: &mut Oracle,
+    oracle: &Oracle,
     cut: u64,
     ordered: bool,
     met: &mut Counts,
@@ -62,8 +62,7 @@ pub fn with_all_drives(
     let options = cut::options(cut, ordered);
     let (status, found, left) = read(image, &[], cut, options, scrubs, closes)?;
     let first = image.shape.store.first_block();
-    let matched = oracle.match_prefix(first, &found);
-    let prefix = matched.map_err(|violation| violation.0)?;
+    let number = oracle.judge_from(first, &found)?;
     for member in &status.members {
         let stale = matches!(member.trouble, Some(Trouble::Stale(_)));
         met.met(Met::Stale, u64::from(stale));
@@ -73,7 +72,7 @@ pub fn with_all_drives(
     if closes && image.shape.level == ArrayLevel::Raid5 {
         redundant(left, &found, cut, ordered, met)?;
     }
-    Ok(prefix)
+    Ok(number)
 }
 
 /// Opens the store without the drives `away`, and reads it. The array, the stamps, and what is left of the drives.
@@ -236,8 +235,8 @@ fn without_a_drive(
     match (found?, opens) {
         (Ok(found), true) => {
             let found = found.map_err(|stop| format!("without drive {drive}: {stop}"))?;
-            let matched = oracle.clone().match_prefix(first, &found);
-            matched.map_err(|violation| format!("without drive {drive}: {}", violation.0))?;
+            let judged = oracle.judge_from(first, &found);
+            judged.map_err(|what| format!("without drive {drive}: {what}"))?;
             met.met(Met::Degraded, 1);
             Ok(())
         }

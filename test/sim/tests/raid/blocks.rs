@@ -91,7 +91,7 @@ pub async fn workload(
                     data,
                 };
                 let lsn = engine.commit(admission, vec![change])?;
-                let index = oracle.borrow_mut().commit(&model);
+                let index = oracle.borrow_mut().change(&model);
                 if below(3) == 0 {
                     engine.wait_durable(lsn).await?;
                     oracle.borrow_mut().acknowledge(index);
@@ -107,7 +107,7 @@ pub async fn workload(
                 };
                 engine.commit(admission, vec![change])?;
                 let model: Vec<(u64, u64)> = (first..first + count).map(|b| (b, 0)).collect();
-                oracle.borrow_mut().commit(&model);
+                oracle.borrow_mut().change(&model);
             }
             8 => {
                 let index = oracle.borrow().last();

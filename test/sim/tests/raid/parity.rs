@@ -264,10 +264,7 @@ fn check(left: &Store, oracle: &Oracle, cut: u64, tally: &mut Tally) -> Result<(
     });
     let (expected, fixed) = of_recovery.map_err(|what| format!("recovery: {what}"))?;
     tally.fixed += fixed;
-    oracle
-        .clone()
-        .match_prefix(FIRST, &expected)
-        .map_err(|violation| violation.0)?;
+    oracle.judge_from(FIRST, &expected)?;
     let members = 0..left.plan.members;
     let lost: Vec<Option<usize>> = match left.state.missing {
         None => members.clone().map(Some).collect(),

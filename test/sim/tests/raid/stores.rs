@@ -123,15 +123,14 @@ pub fn read_all(
 
 /// Finds the prefix of the commits that gives `found`.
 pub fn expect_prefix(oracle: &Oracle, found: &[u64]) -> Result<(), String> {
-    let matched = oracle.clone().match_prefix(FIRST, found);
-    matched.map(drop).map_err(|violation| violation.0)
+    oracle.judge_from(FIRST, found).map(drop)
 }
 
 /// An oracle of a store with these contents, which are durable.
 pub fn known(content: &[u64]) -> Rc<RefCell<Oracle>> {
     let mut oracle = Oracle::default();
     let content: Vec<(u64, u64)> = (FIRST..).zip(content.iter().copied()).collect();
-    let index = oracle.commit(&content);
+    let index = oracle.change(&content);
     oracle.acknowledge(index);
     Rc::new(RefCell::new(oracle))
 }
