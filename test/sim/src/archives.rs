@@ -11,11 +11,11 @@ pub use model::{Content, Model, digest};
 pub use restore::{During, restorable, restore, restore_with, with_bucket};
 pub use step::Step;
 
-use crate::campaign::{Failure, Outcome, within_time};
+use crate::campaign::{Failure, Outcome};
 use crate::counts::{Counts, Met};
 use crate::found::contents;
 use crate::generate::Size;
-use crate::generations::{self, Opening, Scene};
+use crate::generations::{self, Opening};
 use crate::store::{Layout, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -81,7 +81,7 @@ pub fn open_options() -> OpenOptions {
 }
 
 /// What a check after a cut needs, and the next generation.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct State {
     objects: Objects,
     model: Model,
@@ -104,33 +104,14 @@ impl State {
     }
 }
 
-impl Scene for State {
-    fn copy(&self) -> Self {
+impl Clone for State {
+    fn clone(&self) -> Self {
         Self {
             objects: Rc::new(RefCell::new(self.objects.borrow().clone())),
             model: self.model.copy(),
             archived: self.archived,
             under_way: self.under_way.clone(),
         }
-    }
-
-    fn live(
-        rt: Rt,
-        image: StoreImage,
-        scene: Rc<RefCell<Self>>,
-        opening: Opening,
-    ) -> impl Future<Output = Result<(), String>> + 'static {
-        live(rt, image, scene, opening)
-    }
-
-    fn check(
-        self,
-        left: &StoreImage,
-        opening: Opening,
-        cut: u64,
-        outcome: &mut Outcome,
-    ) -> Result<(), String> {
-        check(left, self, opened_ms(opening), cut, outcome)
     }
 }
 
@@ -152,7 +133,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         ..shape(Layout::Overwrite, tracks)
     };
     let image = shape.create_with_spare(SPARE[seed as usize % 2]);
-    generations::run::<State>(seed, size, rng, image)
+    generations::run(seed, size, rng, image, live, check)
 }
 
 /// Opens the store, which has a state of `state`. Returns its content.
@@ -186,7 +167,7 @@ async fn live(
         commit_delay: opening.commit_delay,
         ..open_options()
     };
-    let mut own = state.borrow().copy();
+    let mut own = state.borrow().clone();
     let (disk, mut content, _) = open(&rt, &image, options, &mut own).await?;
     own.archived = Lsn(0);
     let (objects, model) = (own.objects.clone(), own.model.clone());
@@ -258,7 +239,7 @@ async fn live(
 fn check(
     left: &StoreImage,
     mut state: State,
-    unix_ms: u64,
+    opening: Opening,
     cut: u64,
     outcome: &mut Outcome,
 ) -> Result<(), String> {
@@ -284,9 +265,7 @@ fn check(
     }
     let known = state.model.last();
     let objects = state.objects.clone();
-    let (_, rt) = left.start(cut);
-    let (own, image) = (rt.clone(), left.clone());
-    let found = within_time(&rt, Rc::default(), async move {
+    let (found, _) = left.within_time(cut, |_, own, image| async move {
         let (disk, content, recovered) = open(&own, &image, open_options(), &mut state).await?;
         if recovered < last {
             return Err(format!(
@@ -294,7 +273,7 @@ fn check(
             ));
         }
         if cut.is_multiple_of(CONTINUE_EVERY) {
-            let source = EngineSource::new(disk.engine(), &own, clock(&own, unix_ms + 1000));
+            let source = EngineSource::new(disk.engine(), &own, clock(&own, opened_ms(opening) + 1000));
             source.end();
             let bucket = SimBucket::sound(&own, &state.objects);
             let ended = Archiver::new(&bucket, &source, ArchiverOptions::default());
@@ -303,7 +282,6 @@ fn check(
         }
         Ok((recovered, digest(&content)))
     });
-    rt.shut_down();
     let (recovered, content) = found?;
     outcome.recovered(recovered.0, known.0);
     if cut.is_multiple_of(CONTINUE_EVERY) {

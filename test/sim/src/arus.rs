@@ -13,7 +13,7 @@ mod model;
 use self::client::Client;
 use self::model::{Model, State};
 use crate::blame::Blame;
-use crate::campaign::{Failure, Outcome, options_of, shape_of, within_time};
+use crate::campaign::{Failure, Outcome, options_of, shape_of};
 use crate::cut;
 use crate::cuts::{self, Cuts};
 use crate::drives;
@@ -114,11 +114,9 @@ fn recover(image: StoreImage, model: &Model, cut: u64, ordered: bool) -> Result<
     if checked {
         cut::inspect(&image, cut, Blame::default())?;
     }
-    let (_, rt) = image.start(cut);
     let options = cut::options(cut, ordered);
-    let rt2 = rt.clone();
-    let found = within_time(&rt, Rc::default(), async move {
-        let disk = image.open_disk(&rt2, options).await;
+    let (found, _) = image.within_time(cut, |_, rt, image| async move {
+        let disk = image.open_disk(&rt, options).await;
         let disk = disk.map_err(|error| format!("the opening is refused: {error}"))?;
         let found = State::read(&disk).await?;
         if checked {
@@ -127,7 +125,6 @@ fn recover(image: StoreImage, model: &Model, cut: u64, ordered: bool) -> Result<
         }
         Ok(found)
     });
-    rt.shut_down();
     model.states.judge(&found?)
 }
 

@@ -242,18 +242,15 @@ pub(crate) fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {
 
 /// Opens a store after a power cut, and finds the prefix of the commits that it contains.
 fn recover(image: &StoreImage, oracle: &Oracle, seed: u64, ordered: bool) -> Result<u64, String> {
-    let (_, rt) = image.start(seed);
     let options = cut::options(seed, ordered);
-    let (rt2, image2) = (rt.clone(), image.clone());
     let (first, blocks) = (image.shape.first_block(), image.shape.blocks);
-    let found = within_time(&rt, Rc::default(), async move {
-        let engine = image2
-            .open(&rt2, options)
+    let (found, _) = image.within_time(seed, |_, rt, image| async move {
+        let engine = image
+            .open(&rt, options)
             .await
             .map_err(|error| error.to_string())?;
         let found = read_stamps(&engine, first, blocks).await;
         found.map_err(|stop| stop.to_string())
     });
-    rt.shut_down();
     oracle.judge_from(first, &found?)
 }

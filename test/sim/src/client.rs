@@ -3,7 +3,7 @@
 use crate::blame::{Blame, Faults};
 use crate::content::fill;
 use crate::found::append;
-use crate::model::{Effect, State};
+use crate::model::{Change, Effect, State};
 use crate::observer::Observer;
 use crate::script::{Op, volume_name};
 use crate::store::Shape;
@@ -75,12 +75,11 @@ impl Client {
                 let mut bytes = vec![0; len as usize];
                 fill(&mut bytes, stamp, offset);
                 let data: Rc<[u8]> = bytes.into();
-                let effect = self.id(volume).map(|id| Effect::Write {
-                    volume,
-                    id,
+                let change = Change::Write {
                     offset,
                     data: data.clone(),
-                });
+                };
+                let effect = self.effect(volume, change);
                 let work = async {
                     let volume = self.disk.volume(&volume_name(volume))?;
                     let permit = volume.reserve(len).await?;
@@ -97,12 +96,7 @@ impl Client {
                 keep,
                 durable,
             } => {
-                let effect = self.id(volume).map(|id| Effect::Zero {
-                    volume,
-                    id,
-                    offset,
-                    len,
-                });
+                let effect = self.effect(volume, Change::Zero { offset, len });
                 let work = async {
                     let volume = self.disk.volume(&volume_name(volume))?;
                     volume.write_zeroes(offset, len, keep, durable).await
@@ -115,12 +109,7 @@ impl Client {
                 len,
                 durable,
             } => {
-                let effect = self.id(volume).map(|id| Effect::Trim {
-                    volume,
-                    id,
-                    offset,
-                    len,
-                });
+                let effect = self.effect(volume, Change::Trim { offset, len });
                 let work = async {
                     let volume = self.disk.volume(&volume_name(volume))?;
                     volume.trim(offset, len, durable).await
@@ -130,14 +119,15 @@ impl Client {
             Op::Create { volume, size } => {
                 let id = self.ids.get();
                 self.ids.set(id + 1);
-                let effect = Effect::Create { volume, id, size };
+                let change = Change::Create(size);
+                let effect = Effect { volume, id, change };
                 let uuid = [volume + 3; 16];
                 let name = volume_name(volume);
                 let work = self.disk.create_volume(&name, size, uuid, 0);
                 self.change(Some(effect), true, false, work).await
             }
             Op::Delete { volume } => {
-                let effect = self.id(volume).map(|id| Effect::Delete { volume, id });
+                let effect = self.effect(volume, Change::Delete);
                 let name = volume_name(volume);
                 self.change(effect, true, false, self.disk.delete_volume(&name))
                     .await
@@ -181,10 +171,11 @@ impl Client {
         }
     }
 
-    /// Identity of the volume that has the name now.
-    fn id(&self, volume: u8) -> Option<u64> {
+    /// The effect of a change to the volume that has the name now.
+    fn effect(&self, volume: u8, change: Change) -> Option<Effect> {
         let model = self.observer.model.borrow();
-        Some(model.now().volumes.get(&volume)?.id)
+        let id = model.now().volumes.get(&volume)?.id;
+        Some(Effect { volume, id, change })
     }
 
     /// An operation that makes one commit, or possibly none if `may_be_none`.
@@ -217,27 +208,16 @@ impl Client {
     }
 
     async fn resize(&self, volume: u8, size: u64) -> Result<End, String> {
-        let now = self
-            .observer
-            .model
-            .borrow()
-            .now()
-            .volumes
-            .get(&volume)
-            .cloned();
-        let mut effects = Vec::new();
-        if let Some(now) = &now {
-            let id = now.id;
-            effects.push(Effect::Resize { volume, id, size });
-        }
+        let effect = self.effect(volume, Change::Resize(size));
+        let (is_there, effects) = (effect.is_some(), effect.into_iter().collect());
         let name = volume_name(volume);
         let (result, left, last) = self
             .observer
             .watch(effects, self.disk.resize_volume(&name, size))
             .await;
         match result {
-            Ok(()) if now.is_none() && self.blame().stale => Ok(End::Failed),
-            Ok(()) if left > 0 || now.is_none() => Err("it succeeds without a commit".into()),
+            Ok(()) if !is_there && self.blame().stale => Ok(End::Failed),
+            Ok(()) if left > 0 || !is_there => Err("it succeeds without a commit".into()),
             Ok(()) => {
                 self.observer.model.borrow_mut().acknowledge(last);
                 Ok(End::Well)

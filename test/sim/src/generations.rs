@@ -27,43 +27,20 @@ pub struct Opening {
     pub in_order: bool,
 }
 
-/// How a store is used and checked. The value is what a check needs to know, and the next generation.
-pub trait Scene: Default + Sized + 'static {
-    /// A copy that does not change with this one.
-    fn copy(&self) -> Self;
-
-    /// Opens and uses the store.
-    fn live(
-        rt: Rt,
-        image: StoreImage,
-        scene: Rc<RefCell<Self>>,
-        opening: Opening,
-    ) -> impl Future<Output = Result<(), String>> + 'static;
-
-    /// Checks what a cut has left.
-    ///
-    /// # Errors
-    /// The first promise that does not hold.
-    fn check(
-        self,
-        left: &StoreImage,
-        opening: Opening,
-        cut: u64,
-        outcome: &mut Outcome,
-    ) -> Result<(), String>;
-}
-
-/// Runs all generations of a seed.
+/// Runs all generations of a seed. `live` opens and uses the store, and `check` checks what a cut has left. `S` is what a check
+/// needs to know, and the next generation; a clone does not change with what it was made of.
 ///
 /// # Errors
 /// The first promise that does not hold.
-pub fn run<S: Scene>(
+pub fn run<S: Default + Clone + 'static, F: Future<Output = Result<(), String>> + 'static>(
     seed: u64,
     size: Size,
     mut random: ChaCha8Rng,
     mut image: StoreImage,
+    live: impl Fn(Rt, StoreImage, Rc<RefCell<S>>, Opening) -> F,
+    check: fn(&StoreImage, S, Opening, u64, &mut Outcome) -> Result<(), String>,
 ) -> Result<Outcome, Failure> {
-    let (mut scene, mut outcome) = (S::default(), Outcome::default());
+    let (mut state, mut outcome) = (S::default(), Outcome::default());
     for generation in 0..size.generations {
         let world_seed = random.next_u64();
         let opening = Opening {
@@ -76,24 +53,24 @@ pub fn run<S: Scene>(
         let fail = |at| Failure::at(seed, generation, at);
         let world = drives::world_of(None, world_seed, image.disks.clone());
         let world = world.map_err(|what| fail((0, 0, what)))?;
-        let shared = Rc::new(RefCell::new(scene));
+        let shared = Rc::new(RefCell::new(state));
         let (own, seen, kept) = (image.clone(), shared.clone(), shared.clone());
         let cuts = Cuts::watch(
             &world,
             cuts::any(world_seed),
-            move || kept.borrow().copy(),
+            move || kept.borrow().clone(),
             move |crash, cut, outcome| {
                 let left = own.with(crash.images(cut));
-                let seen = seen.borrow().copy();
-                seen.check(&left, opening, cut, outcome)
+                let state = seen.borrow().clone();
+                check(&left, state, opening, cut, outcome)
             },
         );
         let next = cuts.run(opening.in_order, &mut outcome, |rt, _| {
-            S::live(rt, image.clone(), shared, opening)
+            live(rt, image.clone(), shared, opening)
         });
         let next = next.map_err(fail)?;
         image.disks = next.crash.images(next.cut);
-        scene = next.state;
+        state = next.state;
     }
     Ok(outcome)
 }

@@ -8,7 +8,7 @@
 mod state;
 mod wrong;
 
-pub use state::{Effect, State};
+pub use state::{Change, Effect, State};
 
 use crate::found::Found;
 use state::Touched;
@@ -212,7 +212,7 @@ impl Model {
         for number in self.base..=self.last() {
             if number > self.base {
                 let effect = &self.effects[(number - self.base - 1) as usize];
-                let volume = effect.volume();
+                let volume = effect.volume;
                 let touched = state
                     .apply(effect, self.block)
                     .ok()

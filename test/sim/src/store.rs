@@ -1,6 +1,7 @@
 //! Small stores on simulated devices.
 
 use crate::archives::open_options;
+use crate::campaign::within_time;
 use crate::trees::time;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
@@ -339,6 +340,19 @@ impl<S: Copy> Image<S> {
     ) -> (T, SimWorld) {
         let (world, rt) = self.start(seed);
         let result = rt.block_on(work(world.clone(), rt.clone(), self.clone()));
+        rt.shut_down();
+        (result, world)
+    }
+
+    /// As [`Image::run`], for at most an hour of virtual time.
+    pub(crate) fn within_time<T: 'static, F: Future<Output = Result<T, String>> + 'static>(
+        &self,
+        seed: u64,
+        work: impl FnOnce(SimWorld, Rt, Self) -> F,
+    ) -> (Result<T, String>, SimWorld) {
+        let (world, rt) = self.start(seed);
+        let work = work(world.clone(), rt.clone(), self.clone());
+        let result = within_time(&rt, Rc::default(), work);
         rt.shut_down();
         (result, world)
     }

@@ -13,10 +13,10 @@ pub use model::{File, Node, Tree, dump};
 pub use step::{Step, acl};
 
 use crate::archives::{Model, clock, open_options};
-use crate::campaign::{Failure, Outcome, within_time};
+use crate::campaign::{Failure, Outcome};
 use crate::counts::Met;
 use crate::generate::Size;
-use crate::generations::{self, Opening, Scene};
+use crate::generations::{self, Opening};
 use crate::store::{Layout, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -38,7 +38,7 @@ const UNITS: u32 = 8;
 type Listing = Rc<String>;
 
 /// What a check after a cut needs, and the next generation.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct State {
     tree: Tree,
     states: Model<Listing>,
@@ -72,31 +72,14 @@ impl State {
     }
 }
 
-impl Scene for State {
-    fn copy(&self) -> Self {
+impl Clone for State {
+    fn clone(&self) -> Self {
         Self {
+            tree: self.tree.clone(),
             states: self.states.copy(),
-            ..self.clone()
+            under_way: self.under_way.clone(),
+            next: self.next.clone(),
         }
-    }
-
-    fn live(
-        rt: Rt,
-        image: StoreImage,
-        scene: Rc<RefCell<Self>>,
-        opening: Opening,
-    ) -> impl Future<Output = Result<(), String>> + 'static {
-        live(rt, image, scene, opening)
-    }
-
-    fn check(
-        self,
-        left: &StoreImage,
-        _opening: Opening,
-        cut: u64,
-        outcome: &mut Outcome,
-    ) -> Result<(), String> {
-        check(left, self, cut, outcome)
     }
 }
 
@@ -111,7 +94,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         ..Shape::small(Layout::Overwrite, 32, 1)
     };
     let image = shape.create_with_spare(SPACE);
-    let mut outcome = generations::run::<State>(seed, size, rng, image)?;
+    let mut outcome = generations::run(seed, size, rng, image, live, check)?;
     let operations = u64::from(size.generations) * size.operations;
     outcome.met.met(Met::TreeOperation, operations);
     Ok(outcome)
@@ -221,7 +204,7 @@ async fn live(
         commit_delay: opening.commit_delay,
         ..open_options()
     };
-    let mut own = state.borrow().copy();
+    let mut own = state.borrow().clone();
     let (disk, fs, _) = open(&rt, &image, options, &mut own).await?;
     *state.borrow_mut() = own;
     let engine = disk.engine().clone();
@@ -302,17 +285,15 @@ async fn live(
 fn check(
     left: &StoreImage,
     mut state: State,
+    _opening: Opening,
     cut: u64,
     outcome: &mut Outcome,
 ) -> Result<(), String> {
     let known = state.states.last();
-    let (_, rt) = left.start(cut);
-    let (own, image) = (rt.clone(), left.clone());
-    let found = within_time(&rt, Rc::default(), async move {
-        let (_, _, recovered) = open(&own, &image, open_options(), &mut state).await?;
+    let (found, _) = left.within_time(cut, |_, rt, image| async move {
+        let (_, _, recovered) = open(&rt, &image, open_options(), &mut state).await?;
         Ok(recovered)
     });
-    rt.shut_down();
     outcome.recovered(found?.0, known.0);
     Ok(())
 }
