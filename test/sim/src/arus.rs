@@ -51,8 +51,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         let world_seed = rng.next_u64();
         options.commit_delay = size.commit_delay(world_seed);
         let fail = |at| Failure::at(seed, generation, at);
-        let world = drives::world_of(None, world_seed, image.disks.clone())
-            .map_err(|what| fail((0, 0, what)))?;
+        let world = drives::world_of(None, world_seed, image.disks.clone()).map_err(fail)?;
         let shared = Rc::new(RefCell::new(model.clone()));
         let (own, model2, state) = (image.clone(), shared.clone(), shared.clone());
         let cuts = Cuts::watch(

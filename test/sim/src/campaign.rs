@@ -119,8 +119,8 @@ pub fn run(seed: u64, size: Size, heads: bool) -> Result<Outcome, Failure> {
             name: ["st41601n", "atlas10k", "sata2tb"][rng.next_u32() as usize % 3].into(),
             write_cache: rng.next_u32().is_multiple_of(2),
         });
-        let world = drives::world_of(model.as_ref(), world_seed, image.disks.clone())
-            .map_err(|what| fail((0, 0, what)))?;
+        let world =
+            drives::world_of(model.as_ref(), world_seed, image.disks.clone()).map_err(fail)?;
         let shared: SharedOracle = Rc::new(RefCell::new(oracle));
         let (own, seen, state) = (image.clone(), shared.clone(), shared.clone());
         let cuts = Cuts::watch(
@@ -206,18 +206,11 @@ pub(crate) fn shape_of(rng: &mut ChaCha8Rng) -> Shape {
 fn follow_heads(shape: &mut Shape, rng: &mut ChaCha8Rng) {
     let drives = 1 + u64::from(rng.next_u32().is_multiple_of(3));
     shape.split = true;
+    let kinds = [HeadKind::Formula, HeadKind::Mimic, HeadKind::Online];
     shape.heads = match rng.next_u32() % 4 {
         0 => Heads::Stripes { drives },
-        1 => Heads::Tracks {
-            kind: HeadKind::Formula,
-            drives,
-        },
-        2 => Heads::Tracks {
-            kind: HeadKind::Mimic,
-            drives,
-        },
-        _ => Heads::Tracks {
-            kind: HeadKind::Online,
+        other => Heads::Tracks {
+            kind: kinds[other as usize - 1],
             drives,
         },
     };

@@ -3,7 +3,7 @@
 use crate::blame::{Blame, Faults};
 use crate::content::fill;
 use crate::found::append;
-use crate::model::{Change, Effect, State};
+use crate::model::{Change, Effect};
 use crate::observer::Observer;
 use crate::script::{Op, volume_name};
 use crate::store::Shape;
@@ -227,7 +227,7 @@ impl Client {
     }
 
     async fn read(&self, number: u8, offset: u64, len: u64) -> Result<End, String> {
-        let (before, since) = self.observer.model.borrow_mut().begin_read();
+        let since = self.observer.model.borrow_mut().begin_read();
         let work = async {
             let volume = self.disk.volume(&volume_name(number))?;
             volume.read(offset, len).await
@@ -238,7 +238,7 @@ impl Client {
                 let mut found = Vec::with_capacity(len as usize);
                 append(&mut found, &pieces);
                 match found.len() as u64 == len {
-                    true => self.compare(&before, since, number, offset, &found),
+                    true => self.compare(since, number, offset, &found),
                     false => Err(format!("{} bytes were read instead of {len}", found.len())),
                 }
             }
@@ -248,23 +248,17 @@ impl Client {
         end
     }
 
-    /// Compares the bytes of a read that began in the state `before`, of commit `since`.
-    fn compare(
-        &self,
-        before: &State,
-        since: u64,
-        number: u8,
-        offset: u64,
-        found: &[u8],
-    ) -> Result<End, String> {
-        let Some(volume) = before.volumes.get(&number) else {
+    /// Compares the bytes of a read that began after commit `since`.
+    fn compare(&self, since: u64, number: u8, offset: u64, found: &[u8]) -> Result<End, String> {
+        let model = self.observer.model.borrow();
+        let before = model.states_since(since).next();
+        let Some(volume) = before.and_then(|state| state.volumes.get(&number)) else {
             if self.blame().stale {
                 return Ok(End::Failed);
             }
             return Err("a volume was read that does not exist".into());
         };
-        let model = self.observer.model.borrow();
-        if model.explains(before, since, number, volume.id, offset, found) {
+        if model.explains(since, number, volume.id, offset, found) {
             return Ok(End::Well);
         }
         let block = u64::from(self.shape.block_size);

@@ -52,7 +52,7 @@ pub fn run<S: Default + Clone + 'static, F: Future<Output = Result<(), String>> 
         };
         let fail = |at| Failure::at(seed, generation, at);
         let world = drives::world_of(None, world_seed, image.disks.clone());
-        let world = world.map_err(|what| fail((0, 0, what)))?;
+        let world = world.map_err(fail)?;
         let shared = Rc::new(RefCell::new(state));
         let (own, seen, kept) = (image.clone(), shared.clone(), shared.clone());
         let cuts = Cuts::watch(

@@ -48,3 +48,4 @@ pub use run::run_script;
 pub use script::{End, Generation, Op, Script};
 pub use seeds::{Regression, regressions};
 pub use shrink::shrink;
+pub use workload::{fill, read_stamps};

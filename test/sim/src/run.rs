@@ -68,8 +68,7 @@ fn run_generation(
     before: &[Struck],
     outcome: &mut Outcome,
 ) -> Result<Next<State>, Broken> {
-    let world = drives::world_of(script.model.as_ref(), generation.seed, image.disks.clone());
-    let world = world.map_err(|what| (0, 0, what))?;
+    let world = drives::world_of(script.model.as_ref(), generation.seed, image.disks.clone())?;
     world.plan(&generation.faults);
     let model = Rc::new(RefCell::new(model));
     let faults = Faults::new(before, &world);

@@ -7,6 +7,7 @@ use crate::generate::Size;
 use crate::kind::{Kind, try_script};
 use crate::script::Script;
 use crate::store::Layout;
+use clap::ValueEnum;
 use std::fs;
 use std::path::Path;
 use tonearm_base::Nanos;
@@ -74,7 +75,7 @@ fn seed(text: &str) -> Result<What, String> {
     for word in rest {
         match *word {
             word if word.starts_with("layout=") => {
-                layout = clap::ValueEnum::from_str(&word["layout=".len()..], false)?;
+                layout = ValueEnum::from_str(&word["layout=".len()..], false)?;
             }
             word => commit_delay = Some(Nanos::from_millis(number(word, "commit_delay_ms")?)),
         }
@@ -85,7 +86,8 @@ fn seed(text: &str) -> Result<What, String> {
         layout: Some(layout),
         commit_delay,
     };
-    Ok(What::Seed(kind.parse()?, number(seed, "seed")?, size))
+    let kind = ValueEnum::from_str(kind, false)?;
+    Ok(What::Seed(kind, number(seed, "seed")?, size))
 }
 
 impl Regression {

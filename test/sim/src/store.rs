@@ -215,6 +215,20 @@ impl Shape {
         (self.blocks * u64::from(self.block_size)).max(1 << 20)
     }
 
+    /// The parameters of a store without spare bytes.
+    pub(crate) fn params(&self) -> CreateParams {
+        CreateParams {
+            size_bytes: self.main_bytes(),
+            log_bytes: Some(self.tracks * u64::from(self.track_bytes)),
+            track_bytes: Some(self.track_bytes),
+            block_size: self.block_size,
+            head: self.heads.params(),
+            home: self.home,
+            store: STORE,
+            created_unix_s: 0,
+        }
+    }
+
     /// Creates an empty store.
     ///
     /// # Panics
@@ -228,16 +242,9 @@ impl Shape {
     /// # Panics
     /// When the shape is invalid.
     pub fn create_with_spare(&self, spare_bytes: u64) -> StoreImage {
-        let main_bytes = self.main_bytes();
         let params = CreateParams {
-            size_bytes: main_bytes + spare_bytes,
-            log_bytes: Some(self.tracks * u64::from(self.track_bytes)),
-            track_bytes: Some(self.track_bytes),
-            block_size: self.block_size,
-            head: self.heads.params(),
-            home: self.home,
-            store: STORE,
-            created_unix_s: 0,
+            size_bytes: self.main_bytes() + spare_bytes,
+            ..self.params()
         };
         let (log, data) = (true, true);
         let roles = match self.split {
@@ -248,7 +255,8 @@ impl Shape {
             }
             false => vec![Roles { log, data }],
         };
-        let disks = create(&params, &roles, main_bytes).expect("a simulated store can be made");
+        let disks =
+            create(&params, &roles, self.main_bytes()).expect("a simulated store can be made");
         Image {
             shape: *self,
             disks,

@@ -351,7 +351,7 @@ fn apply(block: &mut [u8], words: &[(usize, u64)]) {
 
 /// Fills the content of block `number` in version `stamp`. With `evil` it looks like a log record of this store that is
 /// younger than any real one.
-fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
+pub fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
     for (index, word) in block.chunks_exact_mut(8).enumerate() {
         let value = stamp
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -210,21 +210,21 @@ fn a_store_in_use_or_of_another_shape_takes_no_copy() {
         };
         run(&[of(own), of(target)], 0, work).0
     };
-    let text = refused(own);
-    assert!(
-        text.contains("it has \"main\", and a copy would overwrite it"),
-        "{text}"
-    );
-    let text = refused(Shape { blocks: 400, ..own });
-    assert!(text.contains("blocks, the source"), "{text}");
-    let text = refused(Shape {
-        block_size: 8192,
-        ..own
-    });
-    assert!(
-        text.contains("its blocks have 8192 bytes, those of the source 4096"),
-        "{text}"
-    );
+    let cases = [
+        (own, "it has \"main\", and a copy would overwrite it"),
+        (Shape { blocks: 400, ..own }, "blocks, the source"),
+        (
+            Shape {
+                block_size: 8192,
+                ..own
+            },
+            "its blocks have 8192 bytes, those of the source 4096",
+        ),
+    ];
+    for (target, why) in cases {
+        let text = refused(target);
+        assert!(text.contains(why), "{why}: {text}");
+    }
 }
 
 /// All placements have one format: each takes over what the others have left, also after a power cut.

@@ -33,8 +33,7 @@ impl Generation<'_> {
     /// Runs it, with a power cut at each step of its I/O. Returns where the next one begins.
     pub fn run(self, outcome: &mut Outcome) -> Result<Next<Oracle>, Broken> {
         let (plan, ordered) = (self.plan, self.ordered);
-        let world = drives::world_of(None, plan.seed, self.image.disks.clone());
-        let world = world.map_err(|what| (0, 0, what))?;
+        let world = drives::world_of(None, plan.seed, self.image.disks.clone())?;
         let pulled = Pulled::of(&world, &plan.pulls);
         let shared: SharedOracle = Rc::new(RefCell::new(self.oracle.clone()));
         let (own, seen, model, state) = (

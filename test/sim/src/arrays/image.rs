@@ -1,14 +1,14 @@
 //! Stores over arrays on simulated drives: the primary member, the members of the array, and one drive more that may
 //! replace a member.
 
-use crate::store::{Image, STORE, Shape};
+use crate::store::{Image, Shape};
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::raid::{ArrayStatus, MemberState};
 use tonearm_device::{RawDevice, Redundancy};
 use tonearm_engine::{
-    ArrayAccess, ArrayParams, Candidate, CreateParams, Engine, EngineError, MemberDevice,
-    MemberSpace, NewMember, OpenOptions, StoreArray, create_array, open_array, plan_array,
+    ArrayAccess, ArrayParams, Candidate, Engine, EngineError, MemberDevice, MemberSpace, NewMember,
+    OpenOptions, StoreArray, create_array, open_array, plan_array,
 };
 use tonearm_format::{ArrayLevel, Roles};
 use tonearm_rt::{DeviceId, Rt};
@@ -45,17 +45,6 @@ impl ArrayShape {
     /// # Panics
     /// When the shape is invalid.
     pub fn create(&self) -> ArrayImage {
-        let store = &self.store;
-        let params = CreateParams {
-            size_bytes: store.main_bytes(),
-            log_bytes: Some(store.tracks * u64::from(store.track_bytes)),
-            track_bytes: Some(store.track_bytes),
-            head: None,
-            home: store.home,
-            block_size: store.block_size,
-            store: STORE,
-            created_unix_s: 0,
-        };
         let space = |index: usize| MemberSpace {
             roles: Roles::default(),
             available_bytes: None,
@@ -68,8 +57,8 @@ impl ArrayShape {
             uuid: [99; 16],
         };
         let members: Vec<MemberSpace> = (1..=self.members).map(space).collect();
-        let (of_store, of_array) =
-            plan_array(&params, &of_array, &space(0), &members).expect("an array can be planned");
+        let (of_store, of_array) = plan_array(&self.store.params(), &of_array, &space(0), &members)
+            .expect("an array can be planned");
         let mut disks = vec![DiskImage::new(of_array.primary_bytes)];
         disks.resize(self.members + 2, DiskImage::new(of_array.member_bytes));
         let shape = *self;

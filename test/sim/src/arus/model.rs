@@ -27,6 +27,18 @@ impl PartialEq for Volume {
 
 impl Eq for Volume {}
 
+impl Volume {
+    /// A volume without content.
+    pub fn new(id: Uuid) -> Self {
+        Self {
+            id,
+            size: 0,
+            blocks: Vec::new(),
+            cuts: 0,
+        }
+    }
+}
+
 /// The committed state.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct State {
@@ -365,20 +377,11 @@ impl Unit {
             if unit.deleted {
                 continue;
             }
-            let size = committed.as_ref().map_or(0, |volume| volume.size);
-            let cuts = committed.as_ref().map_or(0, |volume| volume.cuts);
-            if cuts != unit.cuts {
+            let mut volume = committed.map_or(Volume::new(*id), |volume| (*volume).clone());
+            if volume.cuts != unit.cuts {
                 return Err("another client has shortened a volume".into());
             }
-            let mut volume = committed.map_or(
-                Volume {
-                    id: *id,
-                    size: 0,
-                    blocks: Vec::new(),
-                    cuts: 0,
-                },
-                |volume| (*volume).clone(),
-            );
+            let size = volume.size;
             volume.size = unit.size.unwrap_or(size);
             let kept = blocks_of(volume.size);
             let cut = unit.size.map_or(unit.cut, |_| unit.cut.min(kept));
@@ -406,12 +409,7 @@ impl Unit {
                     let gone = self.volumes.get(id).is_some_and(|volume| volume.deleted);
                     let volume = match gone {
                         // The volume is deleted again later in this unit, and only takes the name until then.
-                        true => Rc::new(Volume {
-                            id: *id,
-                            size: 0,
-                            blocks: Vec::new(),
-                            cuts: 0,
-                        }),
+                        true => Rc::new(Volume::new(*id)),
                         false => next.volumes.remove(&waiting(*id)).ok_or("no such volume")?,
                     };
                     take(&mut next, name, volume)?;

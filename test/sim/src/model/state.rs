@@ -51,6 +51,7 @@ pub enum Change {
 }
 
 /// The bytes that an effect has changed.
+#[derive(Clone)]
 pub(super) struct Touched {
     pub volume: u8,
     pub from: u64,

@@ -148,33 +148,27 @@ fn options(keep_every_commit_ms: u64) -> ArchiverOptions {
 
 /// What one opening of a store does.
 struct Opening {
-    seed: u64,
-    steps: u64,
-    faults: u32,
-    lag: usize,
+    /// Of its options those of the archiver are in `options`.
+    run: Run,
     options: ArchiverOptions,
     /// The archiver is held before its n-th deletion of a range, and is cut off there.
     cut_at_delete: Option<usize>,
-    in_order: bool,
     /// Some commits get names. Large units are left out, because states near them may be missing anyway.
     marks: bool,
-    /// Clients wait for so long between two steps, in nanoseconds at most.
-    pause: u64,
 }
 
 impl Opening {
     /// An ordinary one.
-    fn of(seed: u64, steps: u64, options: ArchiverOptions) -> Self {
+    fn of(run: Run, options: ArchiverOptions) -> Self {
         Self {
-            seed,
-            steps,
-            faults: 0,
-            lag: 0,
+            run: Run {
+                in_order: true,
+                delay: 200_000,
+                ..run
+            },
             options,
             cut_at_delete: None,
-            in_order: true,
             marks: false,
-            pause: PAUSE,
         }
     }
 }
@@ -199,8 +193,8 @@ impl Known {
     fn open(&mut self, image: &mut StoreImage, opening: Opening) {
         let (objects, model) = (self.objects.clone(), self.model.clone());
         let (marks, times, all) = (self.marks.clone(), self.times.clone(), self.all.clone());
-        let start_ms = START_MS + opening.seed * 3_600_000;
-        let seed = opening.seed;
+        let run = opening.run;
+        let (seed, start_ms) = (run.seed, START_MS + run.seed * 3_600_000);
         let (crash, info) = image.with_disk(seed, async move |world, rt, disk| {
             let engine = disk.engine().clone();
             let main = disk.volume("main").unwrap();
@@ -208,9 +202,9 @@ impl Known {
             model.opened(engine.marks().appended, digest(&bytes), model.1.get());
             let mut gate = Gate::new(SimBucket {
                 random: RefCell::new(ChaCha8Rng::seed_from_u64(seed)),
-                faults: opening.faults,
-                lag: opening.lag,
-                delay: 200_000,
+                faults: run.faults,
+                lag: run.lag,
+                delay: run.delay,
                 ..SimBucket::sound(&rt, &objects)
             });
             gate.all = all;
@@ -227,7 +221,7 @@ impl Known {
             let (source, archiver) = archive(&disk, &rt, start_ms, gate, opening.options);
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             let (mut wishes, mut noted) = (Vec::new(), engine.marks().appended);
-            for number in 0..opening.steps {
+            for number in 0..run.steps {
                 let mut peek = random.clone();
                 let _first = peek.next_u64();
                 if opening.marks && peek.next_u32() % 40 == 35 {
@@ -256,7 +250,7 @@ impl Known {
                     });
                     wishes.push((name, after, result));
                 } else {
-                    rt.sleep(Nanos(random.next_u64() % opening.pause)).await;
+                    rt.sleep(Nanos(random.next_u64() % run.pause)).await;
                 }
                 if random.next_u32().is_multiple_of(8) {
                     // In this millisecond more may become durable.
@@ -264,7 +258,7 @@ impl Known {
                     times.borrow_mut().push((before_ms, engine.marks().durable));
                 }
             }
-            if opening.in_order {
+            if run.in_order {
                 disk.flush().await.unwrap();
                 source.end();
                 archiver.await.unwrap();
@@ -376,18 +370,18 @@ fn merged_ranges_give_the_states_that_are_left() {
                 keep_ms: [3_600_000, 0, 0][seed as usize % 3],
                 ..options(KEEP_MS)
             };
-            let opening = Opening {
+            let run = Run {
                 faults: [0, 9, 25][at % 3],
                 lag: (seed % 3) as usize,
-                cut_at_delete: (generation % 2 == 0 && !is_last).then_some(at * 2),
-                in_order: generation % 2 == 1,
                 pause: [PAUSE, 40_000_000][usize::from(is_last)],
-                ..Opening::of(
+                ..Run::of(
                     5000 + 10 * seed + generation,
                     150 + 13 * (seed + generation) % 100,
-                    options,
                 )
             };
+            let mut opening = Opening::of(run, options);
+            opening.run.in_order = generation % 2 == 1;
+            opening.cut_at_delete = (generation % 2 == 0 && !is_last).then_some(at * 2);
             known.open(&mut image, opening);
             if known.objects.borrow().keys().any(|name| is_link(name)) {
                 let lag = (seed % 3) as usize;
@@ -441,10 +435,13 @@ fn marks_and_times_are_right_when_ranges_are_merged() {
         let mut image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);
         let mut known = Known::default();
         for generation in 0..3 {
-            let opening = Opening {
+            let run = Run {
                 lag: seed as usize % 3,
+                ..Run::of(6000 + 10 * seed + generation, 150)
+            };
+            let opening = Opening {
                 marks: true,
-                ..Opening::of(6000 + 10 * seed + generation, 150, options(KEEP_MS))
+                ..Opening::of(run, options(KEEP_MS))
             };
             known.open(&mut image, opening);
         }
@@ -491,8 +488,8 @@ fn a_restore_goes_on_when_its_objects_are_merged_meanwhile() {
         for generation in 0..2 {
             before = Rc::new(RefCell::new(known.objects.borrow().clone()));
             let options = options([0, KEEP_MS][generation as usize]);
-            let opening = Opening::of(7000 + 10 * seed + generation, 120, options);
-            known.open(&mut image, opening);
+            let run = Run::of(7000 + 10 * seed + generation, 120);
+            known.open(&mut image, Opening::of(run, options));
         }
         let (_, plans) = read(&before, 0);
         for (lsn, plan) in plans.iter().step_by(2) {

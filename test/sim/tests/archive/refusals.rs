@@ -149,29 +149,21 @@ fn archive_denied_at_the_start_waits_before_ending() {
             assert!(scene.why().contains("the keys are old"), "{}", scene.why());
         },
     );
-    with_archive(
-        Some(denied()),
-        ArchiverOptions::default(),
-        |mut scene| async move {
-            scene.sleep(100).await;
-            *scene.all.borrow_mut() = None;
-            scene.commit().await;
-            scene.sleep(40).await;
-            assert!(scene.is_complete(), "{}", scene.why());
-        },
-    );
-    with_archive(
-        Some(transient()),
-        ArchiverOptions::default(),
-        |mut scene| async move {
-            scene.sleep(10_000).await;
-            assert_eq!(scene.state(), ArchiveState::Waiting);
-            *scene.all.borrow_mut() = None;
-            scene.commit().await;
-            scene.sleep(40).await;
-            assert!(scene.is_complete(), "{}", scene.why());
-        },
-    );
+    for (error, seconds) in [(denied(), 100), (transient(), 10_000)] {
+        let first = Some(error.clone());
+        with_archive(
+            first,
+            ArchiverOptions::default(),
+            move |mut scene| async move {
+                scene.sleep(seconds).await;
+                assert_eq!(scene.state(), ArchiveState::Waiting, "{error}");
+                *scene.all.borrow_mut() = None;
+                scene.commit().await;
+                scene.sleep(40).await;
+                assert!(scene.is_complete(), "{error}: {}", scene.why());
+            },
+        );
+    }
 }
 
 #[test]

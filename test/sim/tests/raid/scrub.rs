@@ -1,7 +1,7 @@
 //! Members that return wrong content: a scrub computes it from the others, as far as checksums show it, and
 //! makes parity right after that. Meanwhile the store is in use, and the power is cut.
 
-use crate::blocks::{BLOCK, fill, patient, restless, same, stamps, workload};
+use crate::blocks::{BLOCK, patient, restless, same, stamps, workload};
 use crate::stores::{
     HYLOG, OVERWRITE, SEGMENTS, check_cuts, close, crashed, expect_prefix, known, open, read_all,
     with_store,
@@ -13,7 +13,7 @@ use tonearm_engine::{ByteRate, CommitChange, Engine, Scrub, ScrubReport};
 use tonearm_format::HEADER_AREA_BYTES;
 use tonearm_layout::Piece;
 use tonearm_rt::Op;
-use tonearm_sim::{ArrayImage, ArrayShape, Oracle};
+use tonearm_sim::{ArrayImage, ArrayShape, Oracle, fill};
 
 /// Blocks that no workload touches.
 const COLD: std::ops::Range<u64> = 300..700;
@@ -23,13 +23,9 @@ const FIVE: ArrayShape = ArrayShape {
     ..OVERWRITE
 };
 
-fn stamp_of(number: u64) -> u64 {
-    (77 << 32) + number
-}
-
 fn content(number: u64) -> Vec<u8> {
     let mut block = vec![0; BLOCK];
-    fill(&mut block, number, stamp_of(number));
+    fill(&mut block, (77 << 40) + (number << 8), number, false);
     block
 }
 
