@@ -88,20 +88,7 @@ struct State {
     /// The last commit that was reported as archived in this opening.
     archived: Lsn,
     /// The content of the volume before and after the operation that is being carried out.
-    under_way: Option<(Content, Content)>,
-}
-
-impl State {
-    /// Commits after the known ones, up to `last`, are those of the operation under way.
-    fn extend(&mut self, last: Lsn) {
-        let Some((before, after)) = &self.under_way else {
-            return;
-        };
-        let either = vec![before.clone(), after.clone()];
-        let known = self.model.last();
-        let states = (known.0 + 1..=last.0).map(|lsn| (lsn, either.clone()));
-        self.model.0.borrow_mut().extend(states);
-    }
+    under_way: Vec<Content>,
 }
 
 impl Clone for State {
@@ -148,10 +135,10 @@ async fn open(
     let main = disk.volume("main").map_err(|error| error.to_string())?;
     let content = contents(&main).await.map_err(|error| error.to_string())?;
     let last = disk.engine().marks().appended;
-    state.extend(last);
+    state.model.extend(last, &state.under_way);
     let durable = state.model.1.get();
     let recovered = state.model.opened(last, digest(&content), durable);
-    state.under_way = None;
+    state.under_way.clear();
     Ok((disk, content, recovered))
 }
 
@@ -203,10 +190,10 @@ async fn live(
         let step = Step::choose(&mut random);
         step.apply(&mut content);
         let after = digest(&content);
-        state.borrow_mut().under_way = Some((now.clone(), after.clone()));
+        state.borrow_mut().under_way = vec![now.clone(), after.clone()];
         step.make(&disk).await.map_err(|error| error.to_string())?;
         model.note(before, engine.marks().appended, now, after);
-        state.borrow_mut().under_way = None;
+        state.borrow_mut().under_way.clear();
         state.borrow_mut().archived = engine.archived();
         model.1.set(engine.marks().durable);
         rt.sleep(Nanos(random.next_u64() % 3_000_000)).await;
@@ -246,7 +233,7 @@ fn check(
     let home = [Layout::Overwrite, Layout::Hylog][cut as usize % 2].home(BLOCK as u32, 10);
     let archived = restorable(&state.objects);
     let last = archived.last().map_or(Lsn(0), |part| part.last);
-    state.extend(last);
+    state.model.extend(last, &state.under_way);
     if last > Lsn(0) {
         same(&state, Target::Latest, home, &mut outcome.met)?;
         let range = archived[cut as usize % archived.len()];

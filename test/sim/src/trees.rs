@@ -63,13 +63,6 @@ impl State {
         (self.tree, self.next) = (tree, None);
         self.states.1.set(marks.durable);
     }
-
-    /// Commits after the known ones, up to `last`, are those of the operation under way.
-    fn extend(&mut self, last: Lsn) {
-        let known = self.states.last();
-        let states = (known.0 + 1..=last.0).map(|lsn| (lsn, self.under_way.clone()));
-        self.states.0.borrow_mut().extend(states);
-    }
 }
 
 impl Clone for State {
@@ -130,7 +123,7 @@ async fn open(
     }
     let listing = dump(&fs).await.map_err(|error| error.to_string())?;
     let last = disk.engine().marks().appended;
-    state.extend(last);
+    state.states.extend(last, &state.under_way);
     let durable = state.states.1.get();
     let listing = Rc::new(listing);
     let known = state

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos, Slice};
-use tonearm_engine::{CommitChange, Engine, EngineError};
+use tonearm_engine::{Admission, CommitChange, Engine, EngineError};
 use tonearm_format::{LOG_SECTOR_MIN, SECTOR};
 use tonearm_layout::Piece;
 use tonearm_rt::Rt;
@@ -227,13 +227,7 @@ impl Client {
             changes.push(CommitChange::Write { first: block, data });
             model.push((block, stamp));
         }
-        let lsn = self.engine.commit(admission, changes)?;
-        let index = self.oracle.borrow_mut().change(&model);
-        if self.below(4) == 0 {
-            self.engine.wait_durable(lsn).await?;
-            self.oracle.borrow_mut().acknowledge(index);
-        }
-        Ok(())
+        self.admitted(admission, changes, &model).await
     }
 
     async fn commit(
@@ -249,6 +243,16 @@ impl Client {
         };
         let blocks = changes.iter().map(data).sum();
         let admission = self.engine.admit(blocks, changes.len() as u64).await?;
+        self.admitted(admission, changes, model).await
+    }
+
+    /// Makes a commit, and sometimes waits until it is durable.
+    async fn admitted(
+        &mut self,
+        admission: Admission,
+        changes: Vec<CommitChange>,
+        model: &[(u64, Stamp)],
+    ) -> Result<(), EngineError> {
         let lsn = self.engine.commit(admission, changes)?;
         let index = self.oracle.borrow_mut().change(model);
         if self.below(4) == 0 {

@@ -49,6 +49,17 @@ fn make(dir: u64, name: &[u8], mode: u32) -> Operation {
     })
 }
 
+fn create(dir: u64, exclusive: bool) -> Operation {
+    Operation::Create(Create {
+        dir,
+        name: b"new".to_vec(),
+        mode: 0o100_600,
+        umask: 0,
+        exclusive,
+        direct: false,
+    })
+}
+
 fn write(ino: u64, offset: u64, data: Vec<u8>, durable: bool) -> Operation {
     Operation::Write(Write {
         ino,
@@ -224,26 +235,8 @@ const CHANGES: [(&str, u64, u64, Last); 24] = [
         name: b"user.old".to_vec(),
     }),
     ("setfacl", 0, FILE, |s| set_xattr(s.f, ACL_ACCESS, &ACL)),
-    ("create", 9, DIRECTORY, |s| {
-        Operation::Create(Create {
-            dir: s.d,
-            name: b"new".to_vec(),
-            mode: 0o100_600,
-            umask: 0,
-            exclusive: true,
-            direct: false,
-        })
-    }),
-    ("create, its file synced", 9, 9, |s| {
-        Operation::Create(Create {
-            dir: s.d,
-            name: b"new".to_vec(),
-            mode: 0o100_600,
-            umask: 0,
-            exclusive: false,
-            direct: false,
-        })
-    }),
+    ("create", 9, DIRECTORY, |s| create(s.d, true)),
+    ("create, its file synced", 9, 9, |s| create(s.d, false)),
     ("mkdir", 0, DIRECTORY, |s| make(s.d, b"new", 0o040_700)),
     ("mknod", 0, DIRECTORY, |s| make(s.d, b"new", 0o010_700)),
     ("symlink", 0, DIRECTORY, |s| Operation::MakeLink {

@@ -70,20 +70,15 @@ fn damaged_without(store: &ArrayImage, seed: u64, away: &[usize]) -> Vec<u64> {
 
 /// A store with content, closed in order, and the stamps of its blocks.
 fn written(plan: ArrayShape, seed: u64) -> (ArrayImage, Vec<u64>) {
-    let written = with_store(
-        &plan.create(),
-        seed,
-        &[],
-        restless(),
-        async move |_, rt, open| {
-            write_cold(&open.engine).await;
-            let worked = workload(rt, open.engine.clone(), Rc::default(), true, seed);
-            worked.await.unwrap();
-            let found = stamps(&open.engine).await?;
-            close(&open).await?;
-            Ok(found)
-        },
-    );
+    let store = plan.create();
+    let written = with_store(&store, seed, &[], restless(), async move |_, rt, open| {
+        write_cold(&open.engine).await;
+        let worked = workload(rt, open.engine.clone(), Rc::default(), true, seed);
+        worked.await.unwrap();
+        let found = stamps(&open.engine).await?;
+        close(&open).await?;
+        Ok(found)
+    });
     let (found, written) = written.unwrap();
     (written, found)
 }

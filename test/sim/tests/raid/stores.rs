@@ -126,6 +126,12 @@ pub fn expect_prefix(oracle: &Oracle, found: &[u64]) -> Result<(), String> {
     oracle.judge_from(FIRST, found).map(drop)
 }
 
+/// Opens the store, which has everything that `oracle` calls durable.
+fn expect_contents(store: &ArrayImage, seed: u64, oracle: &RefCell<Oracle>) -> Result<(), String> {
+    let (found, _) = read_all(store, seed, &[])?;
+    expect_prefix(&oracle.borrow(), &found)
+}
+
 /// An oracle of a store with these contents, which are durable.
 pub fn known(content: &[u64]) -> Rc<RefCell<Oracle>> {
     let mut oracle = Oracle::default();
@@ -421,9 +427,8 @@ fn failing_member_in_a_recovery_loses_nothing() {
                 }
             }
             assert!(!missing || requests.failed.get() > 0);
-            let (found, _) = read_all(&left, seed, &[])
-                .unwrap_or_else(|error| panic!("seed {seed}, {pulled} pulled at {at}: {error}"));
-            expect_prefix(&oracle.borrow(), &found).unwrap();
+            let whole = expect_contents(&left, seed, &oracle);
+            assert_eq!(whole, Ok(()), "seed {seed}, {pulled} pulled at {at}");
         }
     }
     println!("{refused} openings refused, {degraded} degraded");
@@ -530,24 +535,19 @@ fn cut_openings(
 
 #[test]
 fn lost_array_names_both_members_and_their_errors() {
-    let worked = with_store(
-        &OVERWRITE.create(),
-        9,
-        &[],
-        restless(),
-        async |world, rt, open| {
-            assert_eq!(open.array.status().unwrap().lost, None);
-            world.set_fault(|request| {
-                let writes = matches!(request.op, Op::Write | Op::WriteDurable);
-                let drive = request.device == DeviceId(1) || request.device == DeviceId(2);
-                (writes && drive).then_some(IoError::EIO)
-            });
-            let worked = workload(rt, open.engine.clone(), Rc::default(), true, 9).await;
-            let drained = open.engine.drain().await;
-            assert!(worked.is_err() || drained.is_err());
-            Ok((open.engine.failure(), open.array.status().unwrap()))
-        },
-    );
+    let store = OVERWRITE.create();
+    let worked = with_store(&store, 9, &[], restless(), async |world, rt, open| {
+        assert_eq!(open.array.status().unwrap().lost, None);
+        world.set_fault(|request| {
+            let writes = matches!(request.op, Op::Write | Op::WriteDurable);
+            let drive = request.device == DeviceId(1) || request.device == DeviceId(2);
+            (writes && drive).then_some(IoError::EIO)
+        });
+        let worked = workload(rt, open.engine.clone(), Rc::default(), true, 9).await;
+        let drained = open.engine.drain().await;
+        assert!(worked.is_err() || drained.is_err());
+        Ok((open.engine.failure(), open.array.status().unwrap()))
+    });
     let ((failure, status), _) = worked.unwrap();
     let failure = failure.expect("the store has failed");
     assert!(failure.contains("the array has lost disk."), "{failure}");
@@ -672,10 +672,8 @@ fn second_member_pulled_in_a_rebuild_loses_nothing() {
                 pulled += 1;
                 assert!(!what.is_empty());
             }
-            let (found, _) = read_all(&left, at, &[])
-                .unwrap_or_else(|what| panic!("seed {seed}, drive {drive} pulled at {at}: {what}"));
-            let matched = expect_prefix(&oracle.borrow(), &found);
-            assert_eq!(matched, Ok(()), "seed {seed}, drive {drive} pulled at {at}");
+            let whole = expect_contents(&left, at, &oracle);
+            assert_eq!(whole, Ok(()), "seed {seed}, drive {drive} pulled at {at}");
         }
     }
     println!("{pulled} second members pulled");
@@ -712,10 +710,8 @@ fn two_members_that_fail_for_a_moment_lose_nothing() {
             let left = store.with(world.crash().images(at as u64));
             points += u64::from(failed.get() > 0);
             lost += u64::from(worked.is_err());
-            let (found, _) = read_all(&left, at as u64, &[])
-                .unwrap_or_else(|what| panic!("seed {seed}, failure at {at}: {what}"));
-            let matched = expect_prefix(&oracle.borrow(), &found);
-            assert_eq!(matched, Ok(()), "seed {seed}, failure at {at}");
+            let whole = expect_contents(&left, at as u64, &oracle);
+            assert_eq!(whole, Ok(()), "seed {seed}, failure at {at}");
         }
     }
     println!("{points} failures of two members, {lost} ended the store");
