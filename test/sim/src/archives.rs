@@ -8,25 +8,24 @@ mod step;
 
 pub use bucket::{DELAY, ENCRYPTED, Objects, SimBucket, SimKeys};
 pub use model::{Content, Model, digest};
-pub use restore::{During, restorable, restore, restore_with};
+pub use restore::{During, restorable, restore, restore_with, with_bucket};
 pub use step::Step;
 
-use crate::campaign::{Failure, Outcome, within_time};
+use crate::campaign::{Failure, Outcome};
 use crate::counts::{Counts, Met};
-use crate::cut;
 use crate::found::contents;
 use crate::generate::Size;
-use crate::generations::{self, Opening, Scene};
-use crate::store::{Heads, Layout, Shape, StoreImage};
+use crate::generations::{self, Opening};
+use crate::store::{Layout, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
-use tonearm_archive::{ArchiveError, Archiver, ArchiverOptions, EngineSource, Target};
+use tonearm_archive::{ArchiveError, Archiver, ArchiverOptions, Bucket, EngineSource, Target};
 use tonearm_base::{Lsn, Nanos};
 use tonearm_disk::{Disk, OpenOptions};
 use tonearm_engine::HomeParams;
-use tonearm_rt::Rt;
+use tonearm_rt::{JoinHandle, Rt};
 
 /// Bytes of a block.
 pub const BLOCK: u64 = 4096;
@@ -54,15 +53,21 @@ const LIES: [u32; 3] = [0, 40, 8];
 
 /// A store with a log of so many tracks.
 pub fn shape(layout: Layout, tracks: u64) -> Shape {
-    Shape {
-        block_size: BLOCK as u32,
-        track_bytes: 64 << 10,
-        tracks,
-        blocks: MAIN / BLOCK,
-        split: false,
-        heads: Heads::None,
-        home: layout.home(BLOCK as u32, 10),
-    }
+    Shape::small(layout, tracks, MAIN / BLOCK)
+}
+
+/// Archives the store from `start_ms` on, until the source ends.
+pub fn archive(
+    disk: &Disk,
+    rt: &Rt,
+    start_ms: u64,
+    bucket: impl Bucket + 'static,
+    options: ArchiverOptions,
+) -> (EngineSource, JoinHandle<Result<(), ArchiveError>>) {
+    let source = EngineSource::new(disk.engine(), rt, clock(rt, start_ms));
+    let own = source.clone();
+    let run = rt.spawn(async move { Archiver::new(&bucket, &own, options).run().await });
+    (source, run)
 }
 
 /// Options with which units exceed the memory, and blocks are written back and change their side soon.
@@ -76,56 +81,24 @@ pub fn open_options() -> OpenOptions {
 }
 
 /// What a check after a cut needs, and the next generation.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct State {
     objects: Objects,
     model: Model,
     /// The last commit that was reported as archived in this opening.
     archived: Lsn,
     /// The content of the volume before and after the operation that is being carried out.
-    under_way: Option<(Content, Content)>,
+    under_way: Vec<Content>,
 }
 
-impl State {
-    /// Commits after the known ones, up to `last`, are those of the operation under way.
-    fn extend(&mut self, last: Lsn) {
-        let Some((before, after)) = &self.under_way else {
-            return;
-        };
-        let either = vec![before.clone(), after.clone()];
-        let known = self.model.last();
-        let states = (known.0 + 1..=last.0).map(|lsn| (lsn, either.clone()));
-        self.model.0.borrow_mut().extend(states);
-    }
-}
-
-impl Scene for State {
-    fn copy(&self) -> Self {
+impl Clone for State {
+    fn clone(&self) -> Self {
         Self {
             objects: Rc::new(RefCell::new(self.objects.borrow().clone())),
             model: self.model.copy(),
             archived: self.archived,
             under_way: self.under_way.clone(),
         }
-    }
-
-    fn live(
-        rt: Rt,
-        image: StoreImage,
-        scene: Rc<RefCell<Self>>,
-        opening: Opening,
-    ) -> impl Future<Output = Result<(), String>> + 'static {
-        live(rt, image, scene, opening)
-    }
-
-    fn check(
-        self,
-        left: &StoreImage,
-        opening: Opening,
-        cut: u64,
-        outcome: &mut Outcome,
-    ) -> Result<(), String> {
-        check(left, self, opened_ms(opening), cut, outcome)
     }
 }
 
@@ -147,7 +120,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         ..shape(Layout::Overwrite, tracks)
     };
     let image = shape.create_with_spare(SPARE[seed as usize % 2]);
-    generations::run::<State>(seed, size, rng, image)
+    generations::run(seed, size, rng, image, live, check)
 }
 
 /// Opens the store, which has a state of `state`. Returns its content.
@@ -162,10 +135,10 @@ async fn open(
     let main = disk.volume("main").map_err(|error| error.to_string())?;
     let content = contents(&main).await.map_err(|error| error.to_string())?;
     let last = disk.engine().marks().appended;
-    state.extend(last);
+    state.model.extend(last, &state.under_way);
     let durable = state.model.1.get();
     let recovered = state.model.opened(last, digest(&content), durable);
-    state.under_way = None;
+    state.under_way.clear();
     Ok((disk, content, recovered))
 }
 
@@ -181,13 +154,12 @@ async fn live(
         commit_delay: opening.commit_delay,
         ..open_options()
     };
-    let mut own = state.borrow().copy();
+    let mut own = state.borrow().clone();
     let (disk, mut content, _) = open(&rt, &image, options, &mut own).await?;
     own.archived = Lsn(0);
     let (objects, model) = (own.objects.clone(), own.model.clone());
     *state.borrow_mut() = own;
     let engine = disk.engine().clone();
-    let source = EngineSource::new(&engine, &rt, clock(&rt, opened_ms(opening)));
     let faults = [0, FAULTS_MANY, 20][random.next_u32() as usize % 3];
     let bucket = SimBucket {
         random: RefCell::new(ChaCha8Rng::seed_from_u64(opening.seed)),
@@ -209,8 +181,7 @@ async fn live(
         keep_ms: [0, 2 * 3_600_000][random.next_u32() as usize % 2],
         ..ArchiverOptions::default()
     };
-    let own = source.clone();
-    let archiver = rt.spawn(async move { Archiver::new(&bucket, &own, options).run().await });
+    let (source, archiver) = archive(&disk, &rt, opened_ms(opening), bucket, options);
     for _ in 0..opening.operations {
         let now = digest(&content);
         let before = engine.marks().appended;
@@ -219,10 +190,10 @@ async fn live(
         let step = Step::choose(&mut random);
         step.apply(&mut content);
         let after = digest(&content);
-        state.borrow_mut().under_way = Some((now.clone(), after.clone()));
+        state.borrow_mut().under_way = vec![now.clone(), after.clone()];
         step.make(&disk).await.map_err(|error| error.to_string())?;
         model.note(before, engine.marks().appended, now, after);
-        state.borrow_mut().under_way = None;
+        state.borrow_mut().under_way.clear();
         state.borrow_mut().archived = engine.archived();
         model.1.set(engine.marks().durable);
         rt.sleep(Nanos(random.next_u64() % 3_000_000)).await;
@@ -255,14 +226,14 @@ async fn live(
 fn check(
     left: &StoreImage,
     mut state: State,
-    unix_ms: u64,
+    opening: Opening,
     cut: u64,
     outcome: &mut Outcome,
 ) -> Result<(), String> {
     let home = [Layout::Overwrite, Layout::Hylog][cut as usize % 2].home(BLOCK as u32, 10);
     let archived = restorable(&state.objects);
     let last = archived.last().map_or(Lsn(0), |part| part.last);
-    state.extend(last);
+    state.model.extend(last, &state.under_way);
     if last > Lsn(0) {
         same(&state, Target::Latest, home, &mut outcome.met)?;
         let range = archived[cut as usize % archived.len()];
@@ -281,9 +252,7 @@ fn check(
     }
     let known = state.model.last();
     let objects = state.objects.clone();
-    let rt = cut::world(left, cut);
-    let (own, image) = (rt.clone(), left.clone());
-    let found = within_time(&rt, Rc::default(), async move {
+    let (found, _) = left.within_time(cut, |_, own, image| async move {
         let (disk, content, recovered) = open(&own, &image, open_options(), &mut state).await?;
         if recovered < last {
             return Err(format!(
@@ -291,7 +260,7 @@ fn check(
             ));
         }
         if cut.is_multiple_of(CONTINUE_EVERY) {
-            let source = EngineSource::new(disk.engine(), &own, clock(&own, unix_ms + 1000));
+            let source = EngineSource::new(disk.engine(), &own, clock(&own, opened_ms(opening) + 1000));
             source.end();
             let bucket = SimBucket::sound(&own, &state.objects);
             let ended = Archiver::new(&bucket, &source, ArchiverOptions::default());
@@ -300,9 +269,8 @@ fn check(
         }
         Ok((recovered, digest(&content)))
     });
-    rt.shut_down();
     let (recovered, content) = found?;
-    outcome.cut_short += u64::from(recovered < known);
+    outcome.recovered(recovered.0, known.0);
     if cut.is_multiple_of(CONTINUE_EVERY) {
         let restored = restore(&objects, Target::Latest, home);
         let (lsn, restored) = restored.map_err(|error| format!("after the cut: {error}"))?;

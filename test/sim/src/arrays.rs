@@ -53,9 +53,9 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         earlier = Some(before);
         image.disks = cut::images(&next.crash, next.cut, ordered);
         oracle = next.state;
-        let ended =
-            check::with_all_drives(&image, &mut oracle, next.cut, ordered, &mut outcome.met);
-        ended.map_err(|what| fail((u64::MAX, next.cut, what)))?;
+        let met = &mut outcome.met;
+        let number = check::with_all_drives(&image, &oracle, next.cut, ordered, met);
+        oracle.go_on(number.map_err(|what| fail((u64::MAX, next.cut, what)))?);
     }
     Ok(outcome)
 }

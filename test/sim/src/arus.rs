@@ -13,9 +13,9 @@ mod model;
 use self::client::Client;
 use self::model::{Model, State};
 use crate::blame::Blame;
-use crate::campaign::{Failure, Outcome, options_of, shape_of, within_time};
+use crate::campaign::{Failure, Outcome, options_of, shape_of};
 use crate::cut;
-use crate::cuts::{self, Cuts, Next};
+use crate::cuts::{self, Cuts};
 use crate::drives;
 use crate::generate::Size;
 use crate::store::StoreImage;
@@ -24,7 +24,6 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_disk::{Disk, DiskError, ErrorKind};
-use tonearm_rt::Rt;
 
 /// Number of concurrent clients.
 const CLIENTS: u64 = 4;
@@ -52,8 +51,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         let world_seed = rng.next_u64();
         options.commit_delay = size.commit_delay(world_seed);
         let fail = |at| Failure::at(seed, generation, at);
-        let world = drives::world_of(None, world_seed, image.disks.clone())
-            .map_err(|what| fail((0, 0, what)))?;
+        let world = drives::world_of(None, world_seed, image.disks.clone()).map_err(fail)?;
         let shared = Rc::new(RefCell::new(model.clone()));
         let (own, model2, state) = (image.clone(), shared.clone(), shared.clone());
         let cuts = Cuts::watch(
@@ -63,44 +61,34 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
             move |crash, cut, outcome| {
                 let model = model2.borrow();
                 let left = own.with(cut::images(crash, cut, ordered));
-                let prefix = recover(left, &model, cut, ordered)?;
-                outcome.faultless += 1;
-                outcome.cut_short += u64::from(prefix < model.last());
+                let number = recover(left, &model, cut, ordered)?;
+                outcome.recovered(number, model.states.last());
                 Ok(())
             },
         );
-        let rt = Rt::new(world.driver());
-        let (rt2, image2, model2) = (rt.clone(), image.clone(), shared.clone());
+        let (image2, model2) = (image.clone(), shared.clone());
         let orderly = rng.next_u32().is_multiple_of(4);
         let operations = size.operations / CLIENTS + 1;
-        let opened = Rc::new(RefCell::new(None));
-        let shown = opened.clone();
-        let result = within_time(&rt, opened, async move {
-            let disk = image2.open_disk(&rt2, options).await;
+        let next = cuts.run(orderly, &mut outcome, async move |rt, opened| {
+            let disk = image2.open_disk(&rt, options).await;
             let disk = disk.map_err(|error| format!("the opening fails: {error}"))?;
-            *shown.borrow_mut() = Some(disk.engine().clone());
-            let client = |index| Client::new(&rt2, &disk, &model2, world_seed ^ (index << 48));
+            *opened.borrow_mut() = Some(disk.engine().clone());
+            let client = |index| Client::new(&rt, &disk, &model2, world_seed ^ (index << 48));
             let clients: Vec<_> = (0..CLIENTS)
-                .map(|index| rt2.spawn(client(index).run(operations)))
+                .map(|index| rt.spawn(client(index).run(operations)))
                 .collect();
             for client in clients {
                 client.await?;
             }
             if orderly {
-                let last = model2.borrow().last();
+                let last = model2.borrow().states.last();
                 disk.close().await.map_err(|error| error.to_string())?;
-                model2.borrow_mut().acknowledge(last);
+                model2.borrow_mut().states.acknowledge(last);
             }
             Ok(())
         });
         outcome.met.add(&shared.borrow().counts);
-        let next = cuts.end(&rt, result, &mut outcome).map_err(fail)?;
-        // The next generation starts from one of the cuts or from the end.
-        let next = next.filter(|_| !orderly).unwrap_or_else(|| Next {
-            crash: world.crash(),
-            cut: 0,
-            state: shared.borrow().clone(),
-        });
+        let next = next.map_err(fail)?;
         let cut = next.cut;
         image.disks = cut::images(&next.crash, cut, ordered);
         model = next.state;
@@ -125,11 +113,9 @@ fn recover(image: StoreImage, model: &Model, cut: u64, ordered: bool) -> Result<
     if checked {
         cut::inspect(&image, cut, Blame::default())?;
     }
-    let rt = cut::world(&image, cut);
     let options = cut::options(cut, ordered);
-    let rt2 = rt.clone();
-    let found = within_time(&rt, Rc::default(), async move {
-        let disk = image.open_disk(&rt2, options).await;
+    let (found, _) = image.within_time(cut, |_, rt, image| async move {
+        let disk = image.open_disk(&rt, options).await;
         let disk = disk.map_err(|error| format!("the opening is refused: {error}"))?;
         let found = State::read(&disk).await?;
         if checked {
@@ -138,8 +124,7 @@ fn recover(image: StoreImage, model: &Model, cut: u64, ordered: bool) -> Result<
         }
         Ok(found)
     });
-    rt.shut_down();
-    model.judge(&found?)
+    model.states.judge(&found?)
 }
 
 /// Allocates all space that the store reports free. This must succeed, whatever units had allocated before.

@@ -1,6 +1,7 @@
 //! A bank in SQLite. Numbered transactions move money between accounts of one or two databases, and a ledger records
 //! the state after each transaction.
 
+use crate::history::{History, State};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use rusqlite::{Connection, OpenFlags};
@@ -66,56 +67,19 @@ impl Setup {
 }
 
 /// The balances of all accounts. Those of the second database follow those of the first.
-type State = Vec<i64>;
-
-/// The states that may be found after a power cut.
-#[derive(Default)]
-pub struct Ledger {
-    /// The state after each transaction. The last transaction may not have been committed yet.
-    states: Vec<State>,
-    /// The last transaction that must be found.
-    promised: Option<usize>,
-}
-
-impl Ledger {
-    /// Number of the last transaction.
-    pub fn last(&self) -> u64 {
-        self.states.len().saturating_sub(1) as u64
-    }
-
-    /// Compares `found` with the ledger, and returns the number of the last transaction found.
-    ///
-    /// # Errors
-    /// The promise that does not hold.
-    pub fn judge(&self, found: &Found) -> Result<u64, String> {
-        let Some((number, state)) = found else {
-            return match self.promised {
-                None => Ok(0),
-                Some(number) => Err(format!(
-                    "no bank is there, and transaction {number} was durable"
-                )),
-            };
-        };
-        match self.promised {
-            Some(promised) if promised > *number => {
-                return Err(format!(
-                    "transaction {number} is the last one, and {promised} was durable"
-                ));
-            }
-            _ => {}
-        }
-        match self.states.get(*number) {
-            Some(known) if known == state => Ok(*number as u64),
-            Some(known) => Err(format!(
-                "after transaction {number}: {state:?} in place of {known:?}"
-            )),
-            None => Err(format!("transaction {number} was never made")),
-        }
-    }
-}
+type Balances = Vec<i64>;
 
 /// The bank after a power cut: the number of its last transaction, and the balances.
-pub type Found = Option<(usize, State)>;
+pub type Found = Option<(u64, Balances)>;
+
+/// The bank after each transaction. The last one may not have been committed yet.
+pub type Ledger = History<Found>;
+
+impl State for Found {
+    fn differences(&self, found: &Self) -> Vec<String> {
+        vec![format!("{found:?} in place of {self:?}")]
+    }
+}
 
 /// The databases of a store that is registered with the VFS.
 pub struct Databases<'a> {
@@ -163,10 +127,11 @@ impl Databases<'_> {
         let promise = |ledger: &Rc<RefCell<Ledger>>| {
             let mut ledger = ledger.borrow_mut();
             if setup.is_durable() {
-                ledger.promised = Some(ledger.states.len() - 1);
+                let last = ledger.last();
+                ledger.acknowledge(last);
             }
         };
-        ledger.borrow_mut().states.push(state.clone());
+        ledger.borrow_mut().commit(Some((0, state.clone())));
         let tables = schemas.iter().rev().map(|schema| {
             format!(
                 "CREATE TABLE {schema}.account(id INTEGER PRIMARY KEY, balance INT, note BLOB);
@@ -205,7 +170,7 @@ impl Databases<'_> {
                     _ => String::new(),
                 };
             }
-            ledger.borrow_mut().states.push(state.clone());
+            ledger.borrow_mut().commit(Some((number, state.clone())));
             db.execute_batch(&sql)?;
             db.execute_batch("COMMIT")?;
             promise(ledger);
@@ -282,12 +247,11 @@ impl Databases<'_> {
         }
         let number = db.query_row("SELECT n FROM done", [], |row| row.get::<_, i64>(0));
         let number = number.map_err(text)?;
-        let balances = || -> rusqlite::Result<State> {
+        let balances = || -> rusqlite::Result<Balances> {
             let mut rows = db.prepare("SELECT balance FROM account ORDER BY id")?;
             rows.query_map([], |row| row.get(0))?.collect()
         };
-        let number =
-            usize::try_from(number).map_err(|_| format!("{name}: transaction {number}"))?;
+        let number = u64::try_from(number).map_err(|_| format!("{name}: transaction {number}"))?;
         Ok(Some((number, balances().map_err(text)?)))
     }
 }

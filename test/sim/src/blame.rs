@@ -50,11 +50,7 @@ impl Blame {
                 | FaultKind::MisdirectedRead
                 | FaultKind::StaleRead
                 | FaultKind::LyingFlush => {
-                    blame = Self {
-                        errors: true,
-                        damage: true,
-                        stale: true,
-                    };
+                    (blame.errors, blame.damage, blame.stale) = (true, true, true);
                 }
             }
         }

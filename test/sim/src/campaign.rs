@@ -2,7 +2,7 @@
 
 use crate::counts::Counts;
 use crate::cut;
-use crate::cuts::{self, Broken, Cuts, Next};
+use crate::cuts::{self, Broken, Cuts};
 use crate::drives;
 use crate::generate::Size;
 use crate::oracle::Oracle;
@@ -18,17 +18,6 @@ use tonearm_engine::{Engine, HomeParams, OpenOptions};
 use tonearm_format::HeadKind;
 use tonearm_rt::Rt;
 use tonearm_world::FaultKind;
-
-/// Parameters of a run.
-#[derive(Clone, Copy, Debug)]
-pub struct Campaign {
-    /// The seed from which everything follows.
-    pub seed: u64,
-    /// The log is on drives of its own, and the store follows their heads.
-    pub heads: bool,
-    /// Operations, generations, the layout of the home, and the commit delay.
-    pub size: Size,
-}
 
 /// Result of a seed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -54,6 +43,12 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Adds a power cut before any fault, after which the store has the commits up to `number` of `last`.
+    pub(crate) fn recovered(&mut self, number: u64, last: u64) {
+        self.faultless += 1;
+        self.cut_short += u64::from(number < last);
+    }
+
     /// Adds the counts of `other`, and combines the hashes.
     pub fn add(&mut self, other: &Outcome) {
         self.crash_points += other.crash_points;
@@ -100,90 +95,69 @@ impl std::fmt::Display for Failure {
     }
 }
 
-/// Runs one seed.
+/// Runs one seed. With `heads` the log is on drives of its own, and the store follows their heads.
 ///
 /// # Errors
 /// The first promise that does not hold.
-pub fn run_seed(campaign: &Campaign) -> Result<Outcome, Failure> {
-    let mut rng = ChaCha8Rng::seed_from_u64(campaign.seed);
+pub fn run(seed: u64, size: Size, heads: bool) -> Result<Outcome, Failure> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut shape = shape_of(&mut rng);
-    if campaign.heads {
+    if heads {
         follow_heads(&mut shape, &mut rng);
     }
-    shape.home = campaign.size.home(campaign.seed, shape.block_size);
+    shape.home = size.home(seed, shape.block_size);
     let ordered = rng.next_u32().is_multiple_of(5);
     let mut image = shape.create();
     let mut oracle = Oracle::default();
     let mut outcome = Outcome::default();
-    for generation in 0..campaign.size.generations {
+    for generation in 0..size.generations {
         let mut options = options_of(&mut rng, ordered);
-        let seed = rng.next_u64();
-        options.commit_delay = campaign.size.commit_delay(seed);
-        let fail = |at| Failure::at(campaign.seed, generation, at);
-        let model = (campaign.heads && rng.next_u32().is_multiple_of(2)).then(|| Model {
+        let world_seed = rng.next_u64();
+        options.commit_delay = size.commit_delay(world_seed);
+        let fail = |at| Failure::at(seed, generation, at);
+        let model = (heads && rng.next_u32().is_multiple_of(2)).then(|| Model {
             name: ["st41601n", "atlas10k", "sata2tb"][rng.next_u32() as usize % 3].into(),
             write_cache: rng.next_u32().is_multiple_of(2),
         });
-        let world = drives::world_of(model.as_ref(), seed, image.disks.clone())
-            .map_err(|what| fail((0, 0, what)))?;
-        let shared: SharedOracle = Rc::new(RefCell::new(oracle.clone()));
-        let (own, model) = (image.clone(), shared.clone());
-        let cuts = Cuts::watch(&world, cuts::any(seed), move || model.borrow().clone(), {
-            let model = shared.clone();
+        let world =
+            drives::world_of(model.as_ref(), world_seed, image.disks.clone()).map_err(fail)?;
+        let shared: SharedOracle = Rc::new(RefCell::new(oracle));
+        let (own, seen, state) = (image.clone(), shared.clone(), shared.clone());
+        let cuts = Cuts::watch(
+            &world,
+            cuts::any(world_seed),
+            move || state.borrow().clone(),
             move |crash, cut, outcome| {
-                let mut model = model.borrow().clone();
-                let last = model.last();
                 let left = own.with(cut::images(crash, cut, ordered));
-                let prefix = recover(&left, &mut model, cut, ordered)?;
-                outcome.faultless += 1;
-                outcome.cut_short += u64::from(prefix < last);
+                let oracle = seen.borrow();
+                let number = recover(&left, &oracle, cut, ordered)?;
+                outcome.recovered(number, oracle.last());
                 Ok(())
-            }
-        });
-        let rt = Rt::new(world.driver());
-        let (rt2, image2, shared2) = (rt.clone(), image.clone(), shared.clone());
-        let operations = campaign.size.operations;
+            },
+        );
+        let (operations, image2) = (size.operations, image.clone());
         let orderly = rng.next_u32().is_multiple_of(4);
-        let opened = Rc::new(RefCell::new(None));
-        let shown = opened.clone();
-        let result: Result<(), String> = within_time(&rt, opened.clone(), async move {
-            let engine = image2
-                .open(&rt2, options)
-                .await
-                .map_err(|error| error.to_string())?;
-            *shown.borrow_mut() = Some(engine.clone());
-            let (rt, engine2) = (rt2.clone(), engine.clone());
-            let worked =
-                workload::run(rt, engine2, shared2.clone(), image2.shape, seed, operations);
+        let next = cuts.run(orderly, &mut outcome, async move |rt, opened| {
+            let engine = image2.open(&rt, options).await;
+            let engine = engine.map_err(|error| error.to_string())?;
+            *opened.borrow_mut() = Some(engine.clone());
+            let (engine2, oracle) = (engine.clone(), shared.clone());
+            let worked = workload::run(rt, engine2, oracle, image2.shape, world_seed, operations);
             worked.await.map_err(|stop| stop.to_string())?;
             if orderly {
-                let last = shared2.borrow().last();
+                let last = shared.borrow().last();
                 engine.close().await.map_err(|error| error.to_string())?;
-                shared2.borrow_mut().acknowledge(last);
+                shared.borrow_mut().acknowledge(last);
             }
             Ok(())
         });
-        note_home(&opened, &mut outcome);
-        let next = cuts.end(&rt, result, &mut outcome).map_err(fail)?;
-        // The next generation starts from one of the cuts or from the end.
-        let next = next.filter(|_| !orderly).unwrap_or_else(|| Next {
-            crash: world.crash(),
-            cut: 0,
-            state: shared.borrow().clone(),
-        });
+        let next = next.map_err(fail)?;
         image.disks = cut::images(&next.crash, next.cut, ordered);
         oracle = next.state;
-        recover(&image, &mut oracle, seed, ordered)
-            .map_err(|what| fail((u64::MAX, next.cut, what)))?;
+        let number = recover(&image, &oracle, world_seed, ordered);
+        oracle.go_on(number.map_err(|what| fail((u64::MAX, next.cut, what)))?);
     }
     Ok(outcome)
-}
-
-/// Counts what happened at the home of the store that was opened.
-pub(crate) fn note_home(opened: &Rc<RefCell<Option<Engine>>>, outcome: &mut Outcome) {
-    if let Some(engine) = opened.borrow().as_ref() {
-        outcome.met.met_home(&engine.home().stats());
-    }
 }
 
 /// Runs `work` to its end. An hour of virtual time counts as a hang and is an error.
@@ -232,18 +206,11 @@ pub(crate) fn shape_of(rng: &mut ChaCha8Rng) -> Shape {
 fn follow_heads(shape: &mut Shape, rng: &mut ChaCha8Rng) {
     let drives = 1 + u64::from(rng.next_u32().is_multiple_of(3));
     shape.split = true;
+    let kinds = [HeadKind::Formula, HeadKind::Mimic, HeadKind::Online];
     shape.heads = match rng.next_u32() % 4 {
         0 => Heads::Stripes { drives },
-        1 => Heads::Tracks {
-            kind: HeadKind::Formula,
-            drives,
-        },
-        2 => Heads::Tracks {
-            kind: HeadKind::Mimic,
-            drives,
-        },
-        _ => Heads::Tracks {
-            kind: HeadKind::Online,
+        other => Heads::Tracks {
+            kind: kinds[other as usize - 1],
             drives,
         },
     };
@@ -267,26 +234,16 @@ pub(crate) fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {
 }
 
 /// Opens a store after a power cut, and finds the prefix of the commits that it contains.
-fn recover(
-    image: &StoreImage,
-    oracle: &mut Oracle,
-    seed: u64,
-    ordered: bool,
-) -> Result<u64, String> {
-    let rt = cut::world(image, seed);
+fn recover(image: &StoreImage, oracle: &Oracle, seed: u64, ordered: bool) -> Result<u64, String> {
     let options = cut::options(seed, ordered);
-    let (rt2, image2) = (rt.clone(), image.clone());
     let (first, blocks) = (image.shape.first_block(), image.shape.blocks);
-    let found = within_time(&rt, Rc::default(), async move {
-        let engine = image2
-            .open(&rt2, options)
+    let (found, _) = image.within_time(seed, |_, rt, image| async move {
+        let engine = image
+            .open(&rt, options)
             .await
             .map_err(|error| error.to_string())?;
         let found = read_stamps(&engine, first, blocks).await;
         found.map_err(|stop| stop.to_string())
     });
-    rt.shut_down();
-    oracle
-        .match_prefix(first, &found?)
-        .map_err(|violation| violation.0)
+    oracle.judge_from(first, &found?)
 }

@@ -3,7 +3,7 @@
 use crate::blame::{Blame, Faults};
 use crate::content::fill;
 use crate::found::append;
-use crate::model::{Effect, State};
+use crate::model::{Change, Effect};
 use crate::observer::Observer;
 use crate::script::{Op, volume_name};
 use crate::store::Shape;
@@ -75,12 +75,11 @@ impl Client {
                 let mut bytes = vec![0; len as usize];
                 fill(&mut bytes, stamp, offset);
                 let data: Rc<[u8]> = bytes.into();
-                let effect = self.id(volume).map(|id| Effect::Write {
-                    volume,
-                    id,
+                let change = Change::Write {
                     offset,
                     data: data.clone(),
-                });
+                };
+                let effect = self.effect(volume, change);
                 let work = async {
                     let volume = self.disk.volume(&volume_name(volume))?;
                     let permit = volume.reserve(len).await?;
@@ -97,12 +96,7 @@ impl Client {
                 keep,
                 durable,
             } => {
-                let effect = self.id(volume).map(|id| Effect::Zero {
-                    volume,
-                    id,
-                    offset,
-                    len,
-                });
+                let effect = self.effect(volume, Change::Zero { offset, len });
                 let work = async {
                     let volume = self.disk.volume(&volume_name(volume))?;
                     volume.write_zeroes(offset, len, keep, durable).await
@@ -115,12 +109,7 @@ impl Client {
                 len,
                 durable,
             } => {
-                let effect = self.id(volume).map(|id| Effect::Trim {
-                    volume,
-                    id,
-                    offset,
-                    len,
-                });
+                let effect = self.effect(volume, Change::Trim { offset, len });
                 let work = async {
                     let volume = self.disk.volume(&volume_name(volume))?;
                     volume.trim(offset, len, durable).await
@@ -130,14 +119,15 @@ impl Client {
             Op::Create { volume, size } => {
                 let id = self.ids.get();
                 self.ids.set(id + 1);
-                let effect = Effect::Create { volume, id, size };
+                let change = Change::Create(size);
+                let effect = Effect { volume, id, change };
                 let uuid = [volume + 3; 16];
                 let name = volume_name(volume);
                 let work = self.disk.create_volume(&name, size, uuid, 0);
                 self.change(Some(effect), true, false, work).await
             }
             Op::Delete { volume } => {
-                let effect = self.id(volume).map(|id| Effect::Delete { volume, id });
+                let effect = self.effect(volume, Change::Delete);
                 let name = volume_name(volume);
                 self.change(effect, true, false, self.disk.delete_volume(&name))
                     .await
@@ -181,10 +171,11 @@ impl Client {
         }
     }
 
-    /// Identity of the volume that has the name now.
-    fn id(&self, volume: u8) -> Option<u64> {
+    /// The effect of a change to the volume that has the name now.
+    fn effect(&self, volume: u8, change: Change) -> Option<Effect> {
         let model = self.observer.model.borrow();
-        Some(model.now().volumes.get(&volume)?.id)
+        let id = model.now().volumes.get(&volume)?.id;
+        Some(Effect { volume, id, change })
     }
 
     /// An operation that makes one commit, or possibly none if `may_be_none`.
@@ -217,27 +208,16 @@ impl Client {
     }
 
     async fn resize(&self, volume: u8, size: u64) -> Result<End, String> {
-        let now = self
-            .observer
-            .model
-            .borrow()
-            .now()
-            .volumes
-            .get(&volume)
-            .cloned();
-        let mut effects = Vec::new();
-        if let Some(now) = &now {
-            let id = now.id;
-            effects.push(Effect::Resize { volume, id, size });
-        }
+        let effect = self.effect(volume, Change::Resize(size));
+        let (is_there, effects) = (effect.is_some(), effect.into_iter().collect());
         let name = volume_name(volume);
         let (result, left, last) = self
             .observer
             .watch(effects, self.disk.resize_volume(&name, size))
             .await;
         match result {
-            Ok(()) if now.is_none() && self.blame().stale => Ok(End::Failed),
-            Ok(()) if left > 0 || now.is_none() => Err("it succeeds without a commit".into()),
+            Ok(()) if !is_there && self.blame().stale => Ok(End::Failed),
+            Ok(()) if left > 0 || !is_there => Err("it succeeds without a commit".into()),
             Ok(()) => {
                 self.observer.model.borrow_mut().acknowledge(last);
                 Ok(End::Well)
@@ -247,7 +227,7 @@ impl Client {
     }
 
     async fn read(&self, number: u8, offset: u64, len: u64) -> Result<End, String> {
-        let (before, since) = self.observer.model.borrow_mut().begin_read();
+        let since = self.observer.model.borrow_mut().begin_read();
         let work = async {
             let volume = self.disk.volume(&volume_name(number))?;
             volume.read(offset, len).await
@@ -258,7 +238,7 @@ impl Client {
                 let mut found = Vec::with_capacity(len as usize);
                 append(&mut found, &pieces);
                 match found.len() as u64 == len {
-                    true => self.compare(&before, since, number, offset, &found),
+                    true => self.compare(since, number, offset, &found),
                     false => Err(format!("{} bytes were read instead of {len}", found.len())),
                 }
             }
@@ -268,23 +248,17 @@ impl Client {
         end
     }
 
-    /// Compares the bytes of a read that began in the state `before`, of commit `since`.
-    fn compare(
-        &self,
-        before: &State,
-        since: u64,
-        number: u8,
-        offset: u64,
-        found: &[u8],
-    ) -> Result<End, String> {
-        let Some(volume) = before.volumes.get(&number) else {
+    /// Compares the bytes of a read that began after commit `since`.
+    fn compare(&self, since: u64, number: u8, offset: u64, found: &[u8]) -> Result<End, String> {
+        let model = self.observer.model.borrow();
+        let before = model.states_since(since).next();
+        let Some(volume) = before.and_then(|state| state.volumes.get(&number)) else {
             if self.blame().stale {
                 return Ok(End::Failed);
             }
             return Err("a volume was read that does not exist".into());
         };
-        let model = self.observer.model.borrow();
-        if model.explains(before, since, number, volume.id, offset, found) {
+        if model.explains(since, number, volume.id, offset, found) {
             return Ok(End::Well);
         }
         let block = u64::from(self.shape.block_size);

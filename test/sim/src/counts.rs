@@ -2,124 +2,106 @@
 
 use tonearm_layout::HomeStats;
 
-/// An event in runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Met {
-    /// A unit that wrote a file has ended.
-    VolumeWrite,
-    /// A file was created.
-    Creation,
-    /// A file was deleted.
-    Deletion,
-    /// A file was renamed.
-    Rename,
-    /// A unit ended that did not fit in memory.
-    Spill,
-    /// A full store released space that was reserved for units that do not fit in memory.
-    SpaceBack,
-    /// A unit ended that set the size of a file which other clients had changed meanwhile.
-    SharedResize,
-    /// A unit could not end because of another client's commit.
-    Conflict,
-    /// A list was created.
-    List,
-    /// A list was deleted.
-    ListDeletion,
-    /// A block was inserted into a list.
-    Insert,
-    /// A block was removed from its list.
-    Removal,
-    /// A unit that wrote a block on a list ended.
-    BlockWrite,
-    /// A block was overwritten in place in a segment.
-    Overwrite,
-    /// A block was overwritten in place that had been appended the time before.
-    Cooled,
-    /// A block was appended that had been overwritten in place the time before. It has left a hole.
-    Heated,
-    /// The cleaner has copied a block.
-    Cleaned,
-    /// The cleaner has copied a note of a block that was overwritten in place.
-    CarriedNote,
-    /// A checkpoint of the block map was written.
-    Checkpoint,
-    /// A member of an array failed while the store was in use.
-    Pulled,
-    /// A second member failed, or one of an array without redundancy, and the store has failed.
-    Lost,
-    /// An opening found a member whose content was old.
-    Stale,
-    /// An opening after a crash was refused because a member was away.
-    Refused,
-    /// A store was opened without a member.
-    Degraded,
-    /// A drive was put in the place of a missing member.
-    Replaced,
-    /// A rebuild was stopped.
-    Stopped,
-    /// A rebuild has restored a member.
-    Rebuilt,
-    /// A rebuild went on from stripes that an earlier one had restored.
-    Resumed,
-    /// The power was cut while a member was being rebuilt.
-    CutInRebuild,
-    /// A state was restored from an archive.
-    Restored,
-    /// An archive does not have the state of a commit.
-    NotRestorable,
-    /// An archive was continued after a cut.
-    Continued,
-    /// An operation of a file system.
-    TreeOperation,
+/// Declares the events, group by group.
+macro_rules! events {
+    ($($(#[$of_group:meta])* $group:ident { $($(#[$of_event:meta])* $event:ident,)+ })+) => {
+        /// An event in runs.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Met {
+            $($($(#[$of_event])* $event,)+)+
+        }
+
+        impl Met {
+            $($(#[$of_group])* pub const $group: &[Met] = &[$(Met::$event),+];)+
+        }
+
+        const COUNT: usize = [$($(Met::$event),+),+].len();
+    };
 }
 
-impl Met {
+events! {
     /// Events of runs with recovery units.
-    pub const UNITS: [Met; 13] = [
-        Met::VolumeWrite,
-        Met::Creation,
-        Met::Deletion,
-        Met::Rename,
-        Met::Spill,
-        Met::SpaceBack,
-        Met::SharedResize,
-        Met::Conflict,
-        Met::List,
-        Met::ListDeletion,
-        Met::Insert,
-        Met::Removal,
-        Met::BlockWrite,
-    ];
+    UNITS {
+        /// A unit that wrote a file has ended.
+        VolumeWrite,
+        /// A file was created.
+        Creation,
+        /// A file was deleted.
+        Deletion,
+        /// A file was renamed.
+        Rename,
+        /// A unit ended that did not fit in memory.
+        Spill,
+        /// A full store released space that was reserved for units that do not fit in memory.
+        SpaceBack,
+        /// A unit ended that set the size of a file which other clients had changed meanwhile.
+        SharedResize,
+        /// A unit could not end because of another client's commit.
+        Conflict,
+        /// A list was created.
+        List,
+        /// A list was deleted.
+        ListDeletion,
+        /// A block was inserted into a list.
+        Insert,
+        /// A block was removed from its list.
+        Removal,
+        /// A unit that wrote a block on a list ended.
+        BlockWrite,
+    }
     /// Events at the home of a store with segments.
-    pub const HOME: [Met; 6] = [
-        Met::Overwrite,
-        Met::Cooled,
-        Met::Heated,
-        Met::Cleaned,
-        Met::CarriedNote,
-        Met::Checkpoint,
-    ];
+    HOME {
+        /// A block was overwritten in place in a segment.
+        Overwrite,
+        /// A block was overwritten in place that had been appended the time before.
+        Cooled,
+        /// A block was appended that had been overwritten in place the time before. It has left a hole.
+        Heated,
+        /// The cleaner has copied a block.
+        Cleaned,
+        /// The cleaner has copied a note of a block that was overwritten in place.
+        CarriedNote,
+        /// A checkpoint of the block map was written.
+        Checkpoint,
+    }
     /// Events of arrays.
-    pub const ARRAYS: [Met; 10] = [
-        Met::Pulled,
-        Met::Lost,
-        Met::Stale,
-        Met::Refused,
-        Met::Degraded,
-        Met::Replaced,
-        Met::Stopped,
-        Met::Rebuilt,
-        Met::Resumed,
-        Met::CutInRebuild,
-    ];
+    ARRAYS {
+        /// A member of an array failed while the store was in use.
+        Pulled,
+        /// A second member failed, or one of an array without redundancy, and the store has failed.
+        Lost,
+        /// An opening found a member whose content was old.
+        Stale,
+        /// An opening after a crash was refused because a member was away.
+        Refused,
+        /// A store was opened without a member.
+        Degraded,
+        /// A drive was put in the place of a missing member.
+        Replaced,
+        /// A rebuild was stopped.
+        Stopped,
+        /// A rebuild has restored a member.
+        Rebuilt,
+        /// A rebuild went on from stripes that an earlier one had restored.
+        Resumed,
+        /// The power was cut while a member was being rebuilt.
+        CutInRebuild,
+    }
     /// Events of archives.
-    pub const ARCHIVES: [Met; 3] = [Met::Restored, Met::NotRestorable, Met::Continued];
+    ARCHIVES {
+        /// A state was restored from an archive.
+        Restored,
+        /// An archive does not have the state of a commit.
+        NotRestorable,
+        /// An archive was continued after a cut.
+        Continued,
+    }
     /// Events of file systems.
-    pub const TREES: [Met; 1] = [Met::TreeOperation];
+    TREES {
+        /// An operation of a file system.
+        TreeOperation,
+    }
 }
-
-const COUNT: usize =
-    Met::UNITS.len() + Met::HOME.len() + Met::ARRAYS.len() + Met::ARCHIVES.len() + Met::TREES.len();
 
 /// The number of occurrences of each event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,17 +1,15 @@
 //! One power cut: the store is recovered and compared with the model.
 
 use crate::blame::Blame;
-use crate::campaign::within_time;
 use crate::found::Found;
 use crate::model::{Model, Verdict};
 use crate::store::StoreImage;
-use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_disk::{MemberDevice, OpenOptions};
 use tonearm_engine::{Inspection, Scrub};
 use tonearm_rt::Rt;
 use tonearm_trail::WriteCache;
-use tonearm_world::{Crash, DiskImage, SimOptions, SimWorld};
+use tonearm_world::{Crash, DiskImage};
 
 /// Result of recovery after a power cut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,11 +43,9 @@ pub fn recover(
         true => Some(inspect(&image, cut, blame)?),
         false => None,
     };
-    let rt = world(&image, cut);
     let options = options(cut, ordered);
-    let rt2 = rt.clone();
-    let found = within_time(&rt, Rc::default(), async move {
-        let disk = match image.open_disk(&rt2, options).await {
+    let (found, _) = image.within_time(cut, |_, rt, image| async move {
+        let disk = match image.open_disk(&rt, options).await {
             Ok(disk) => disk,
             Err(error) => return Ok(Err(error.to_string())),
         };
@@ -65,7 +61,6 @@ pub fn recover(
         }
         Ok(Ok(found))
     });
-    rt.shut_down();
     let found = match found? {
         Ok(found) => found,
         Err(error) if blame.damage && error.len() > 20 => return Ok(Ending::Refused),
@@ -90,15 +85,6 @@ pub fn images(crash: &Crash, cut: u64, ordered: bool) -> Vec<DiskImage> {
         true => crash.images_ordered(cut),
         false => crash.images(cut),
     }
-}
-
-/// A world in which a store is recovered.
-pub fn world(image: &StoreImage, seed: u64) -> Rt {
-    let options = SimOptions {
-        seed,
-        ..SimOptions::default()
-    };
-    Rt::new(SimWorld::new(options, image.disks.clone()).driver())
 }
 
 /// The options with which a store is recovered after the power cut `cut`.
@@ -126,13 +112,10 @@ pub fn cache(ordered: bool) -> WriteCache {
 /// Runs the offline check. Without a fault it must find nothing wrong. Returns false when it finds the log damaged;
 /// recovery must find that too.
 pub(crate) fn inspect(image: &StoreImage, seed: u64, blame: Blame) -> Result<bool, String> {
-    let rt = world(image, seed);
-    let (rt2, image) = (rt.clone(), image.clone());
-    let result = within_time(&rt, Rc::default(), async move {
-        examine(&rt2, image.members(&rt2), blame).await
+    let examined = image.within_time(seed, |_, rt, image| async move {
+        examine(&rt, image.members(&rt), blame).await
     });
-    rt.shut_down();
-    result
+    examined.0
 }
 
 /// Runs the offline check on `members`, as [`inspect`] does.

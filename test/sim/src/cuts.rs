@@ -1,10 +1,11 @@
 //! Power cuts at every step of a world's I/O, for all kinds of runs.
 
-use crate::campaign::Outcome;
+use crate::campaign::{Outcome, within_time};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
+use tonearm_engine::Engine;
 use tonearm_rt::Rt;
 use tonearm_world::{Crash, SimWorld};
 
@@ -27,9 +28,13 @@ struct Tally<S> {
     next: Option<Next<S>>,
 }
 
+/// The engine of a store in use, once it is open.
+pub type Opened = Rc<RefCell<Option<Engine>>>;
+
 /// The power cuts of one generation.
 pub struct Cuts<S> {
     world: SimWorld,
+    state: Rc<dyn Fn() -> S>,
     tally: Rc<RefCell<Tally<S>>>,
 }
 
@@ -43,13 +48,14 @@ impl<S: 'static> Cuts<S> {
         state: impl Fn() -> S + 'static,
         mut recover: impl FnMut(&Crash, u64, &mut Outcome) -> Result<(), String> + 'static,
     ) -> Self {
+        let state: Rc<dyn Fn() -> S> = Rc::new(state);
         let tally = Rc::new(RefCell::new(Tally {
             steps: 0,
             outcome: Outcome::default(),
             failure: None,
             next: None,
         }));
-        let shared = tally.clone();
+        let (shared, of_cut) = (tally.clone(), state.clone());
         world.on_io(move |_, crash| {
             let mut tally = shared.borrow_mut();
             if tally.failure.is_some() {
@@ -61,7 +67,7 @@ impl<S: 'static> Cuts<S> {
                 tally.next = Some(Next {
                     crash: crash.clone(),
                     cut,
-                    state: state(),
+                    state: of_cut(),
                 });
             }
             match recover(crash, cut, &mut tally.outcome) {
@@ -69,8 +75,36 @@ impl<S: 'static> Cuts<S> {
                 Err(what) => tally.failure = Some((tally.steps, cut, what)),
             }
         });
-        let world = world.clone();
-        Self { world, tally }
+        Self {
+            world: world.clone(),
+            state,
+            tally,
+        }
+    }
+
+    /// Uses the store with `live` until that has ended, and adds the generation to `outcome`. Returns where the next one begins:
+    /// at the cut that was chosen, or at the end, which is always so if this one ends `in_order`.
+    ///
+    /// # Errors
+    /// The first promise that does not hold.
+    pub fn run<F: Future<Output = Result<(), String>> + 'static>(
+        self,
+        in_order: bool,
+        outcome: &mut Outcome,
+        live: impl FnOnce(Rt, Opened) -> F,
+    ) -> Result<Next<S>, Broken> {
+        let (rt, opened) = (Rt::new(self.world.driver()), Opened::default());
+        let (world, state) = (self.world.clone(), self.state.clone());
+        let result = within_time(&rt, opened.clone(), live(rt.clone(), opened.clone()));
+        if let Some(engine) = opened.borrow().as_ref() {
+            outcome.met.met_home(&engine.home().stats());
+        }
+        let next = self.end(&rt, result, outcome)?;
+        Ok(next.filter(|_| !in_order).unwrap_or_else(|| Next {
+            crash: world.crash(),
+            cut: 0,
+            state: state(),
+        }))
     }
 
     /// Ends the generation, whose work ended with `result`, and adds it to `outcome`. Returns the cut that was chosen.

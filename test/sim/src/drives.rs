@@ -1,5 +1,6 @@
 //! The simulated drives of a run.
 
+use crate::cuts::Broken;
 use crate::script::Model;
 use tonearm_drive::{Drive, DriveOptions};
 use tonearm_drive_file::DriveFile;
@@ -13,7 +14,7 @@ pub fn world_of(
     model: Option<&Model>,
     seed: u64,
     images: Vec<DiskImage>,
-) -> Result<SimWorld, String> {
+) -> Result<SimWorld, Broken> {
     let options = SimOptions {
         seed,
         hash_content: true,
@@ -23,7 +24,7 @@ pub fn world_of(
         return Ok(SimWorld::new(options, images));
     };
     let spec = DriveFile::find(&model.name)
-        .map_err(|error| error.to_string())?
+        .map_err(|error| (0, 0, error.to_string()))?
         .spec;
     let disk = |(index, image)| SimDisk {
         image,

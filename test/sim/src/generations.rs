@@ -1,7 +1,7 @@
 //! Generations of one store: it is used, and the power is cut at each I/O. One of these cuts is where the next generation begins.
 
-use crate::campaign::{Failure, Outcome, within_time};
-use crate::cuts::{self, Cuts, Next};
+use crate::campaign::{Failure, Outcome};
+use crate::cuts::{self, Cuts};
 use crate::drives;
 use crate::generate::Size;
 use crate::store::StoreImage;
@@ -27,43 +27,20 @@ pub struct Opening {
     pub in_order: bool,
 }
 
-/// How a store is used and checked. The value is what a check needs to know, and the next generation.
-pub trait Scene: Default + Sized + 'static {
-    /// A copy that does not change with this one.
-    fn copy(&self) -> Self;
-
-    /// Opens and uses the store.
-    fn live(
-        rt: Rt,
-        image: StoreImage,
-        scene: Rc<RefCell<Self>>,
-        opening: Opening,
-    ) -> impl Future<Output = Result<(), String>> + 'static;
-
-    /// Checks what a cut has left.
-    ///
-    /// # Errors
-    /// The first promise that does not hold.
-    fn check(
-        self,
-        left: &StoreImage,
-        opening: Opening,
-        cut: u64,
-        outcome: &mut Outcome,
-    ) -> Result<(), String>;
-}
-
-/// Runs all generations of a seed.
+/// Runs all generations of a seed. `live` opens and uses the store, and `check` checks what a cut has left. `S` is what a check
+/// needs to know, and the next generation; a clone does not change with what it was made of.
 ///
 /// # Errors
 /// The first promise that does not hold.
-pub fn run<S: Scene>(
+pub fn run<S: Default + Clone + 'static, F: Future<Output = Result<(), String>> + 'static>(
     seed: u64,
     size: Size,
     mut random: ChaCha8Rng,
     mut image: StoreImage,
+    live: impl Fn(Rt, StoreImage, Rc<RefCell<S>>, Opening) -> F,
+    check: fn(&StoreImage, S, Opening, u64, &mut Outcome) -> Result<(), String>,
 ) -> Result<Outcome, Failure> {
-    let (mut scene, mut outcome) = (S::default(), Outcome::default());
+    let (mut state, mut outcome) = (S::default(), Outcome::default());
     for generation in 0..size.generations {
         let world_seed = random.next_u64();
         let opening = Opening {
@@ -75,31 +52,25 @@ pub fn run<S: Scene>(
         };
         let fail = |at| Failure::at(seed, generation, at);
         let world = drives::world_of(None, world_seed, image.disks.clone());
-        let world = world.map_err(|what| fail((0, 0, what)))?;
-        let shared = Rc::new(RefCell::new(scene));
+        let world = world.map_err(fail)?;
+        let shared = Rc::new(RefCell::new(state));
         let (own, seen, kept) = (image.clone(), shared.clone(), shared.clone());
         let cuts = Cuts::watch(
             &world,
             cuts::any(world_seed),
-            move || kept.borrow().copy(),
+            move || kept.borrow().clone(),
             move |crash, cut, outcome| {
                 let left = own.with(crash.images(cut));
-                outcome.faultless += 1;
-                let seen = seen.borrow().copy();
-                seen.check(&left, opening, cut, outcome)
+                let state = seen.borrow().clone();
+                check(&left, state, opening, cut, outcome)
             },
         );
-        let rt = Rt::new(world.driver());
-        let work = S::live(rt.clone(), image.clone(), shared.clone(), opening);
-        let result = within_time(&rt, Rc::default(), work);
-        let next = cuts.end(&rt, result, &mut outcome).map_err(fail)?;
-        let next = next.filter(|_| !opening.in_order).unwrap_or_else(|| Next {
-            crash: world.crash(),
-            cut: 0,
-            state: shared.borrow().copy(),
+        let next = cuts.run(opening.in_order, &mut outcome, |rt, _| {
+            live(rt, image.clone(), shared, opening)
         });
+        let next = next.map_err(fail)?;
         image.disks = next.crash.images(next.cut);
-        scene = next.state;
+        state = next.state;
     }
     Ok(outcome)
 }

@@ -3,18 +3,18 @@
 use crate::archives;
 use crate::arrays;
 use crate::arus;
-use crate::campaign::{Campaign, Failure, Outcome, run_seed};
+use crate::campaign::{self, Failure, Outcome};
 use crate::generate::{Size, generate};
 use crate::run::run_script;
 use crate::script::Script;
 use crate::sqlite;
 use crate::trees;
+use clap::ValueEnum;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::str::FromStr;
 
 /// A kind of run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(clap::ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Power cuts under the engine.
     PowerCuts,
@@ -37,19 +37,6 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// All kinds with their names.
-    pub const ALL: [(Kind, &'static str); 9] = [
-        (Kind::PowerCuts, "power-cuts"),
-        (Kind::Heads, "heads"),
-        (Kind::Volumes, "volumes"),
-        (Kind::Faults, "faults"),
-        (Kind::Arus, "arus"),
-        (Kind::Sqlite, "sqlite"),
-        (Kind::Arrays, "arrays"),
-        (Kind::Archives, "archives"),
-        (Kind::Trees, "trees"),
-    ];
-
     /// The kind that `seed` chooses. Each kind gets about the same number of power cuts.
     pub fn of(seed: u64) -> Self {
         match seed % 14 {
@@ -68,10 +55,9 @@ impl Kind {
     /// The script of a seed, for the kinds that have scripts.
     pub fn script(self, seed: u64, size: Size) -> Option<Script> {
         match self {
-            Kind::PowerCuts | Kind::Heads | Kind::Arus | Kind::Sqlite => None,
-            Kind::Arrays | Kind::Archives | Kind::Trees => None,
             Kind::Volumes => Some(generate(seed, size, false)),
             Kind::Faults => Some(generate(seed, size, true)),
+            _ => None,
         }
     }
 
@@ -80,21 +66,16 @@ impl Kind {
     /// # Errors
     /// The first promise that does not hold. A panic counts as one.
     pub fn run(self, seed: u64, size: Size) -> Result<Outcome, Failure> {
-        match self.script(seed, size) {
-            Some(script) => try_script(&script, seed),
-            None if self == Kind::Arus => guarded(seed, || arus::run(seed, size)),
-            None if self == Kind::Sqlite => guarded(seed, || sqlite::run(seed, size)),
-            None if self == Kind::Arrays => guarded(seed, || arrays::run(seed, size)),
-            None if self == Kind::Archives => guarded(seed, || archives::run(seed, size)),
-            None if self == Kind::Trees => guarded(seed, || trees::run(seed, size)),
-            None => guarded(seed, || {
-                run_seed(&Campaign {
-                    seed,
-                    size,
-                    heads: self == Kind::Heads,
-                })
-            }),
-        }
+        guarded(seed, || match self {
+            Kind::PowerCuts | Kind::Heads => campaign::run(seed, size, self == Kind::Heads),
+            Kind::Volumes => run_script(&generate(seed, size, false), seed),
+            Kind::Faults => run_script(&generate(seed, size, true), seed),
+            Kind::Arus => arus::run(seed, size),
+            Kind::Sqlite => sqlite::run(seed, size),
+            Kind::Arrays => arrays::run(seed, size),
+            Kind::Archives => archives::run(seed, size),
+            Kind::Trees => trees::run(seed, size),
+        })
     }
 }
 
@@ -121,18 +102,7 @@ fn guarded(seed: u64, work: impl FnOnce() -> Result<Outcome, Failure>) -> Result
 
 impl fmt::Display for Kind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let named = Self::ALL.iter().find(|(kind, _)| kind == self);
-        f.write_str(named.map_or("", |(_, name)| name))
-    }
-}
-
-impl FromStr for Kind {
-    type Err = String;
-    fn from_str(text: &str) -> Result<Self, String> {
-        let named = Self::ALL.iter().find(|(_, name)| *name == text);
-        let names = "power-cuts, heads, volumes, faults, arus, sqlite, arrays, archives, trees";
-        named.map_or(Err(format!("{text:?} is none of {names}")), |(kind, _)| {
-            Ok(*kind)
-        })
+        let value = self.to_possible_value().ok_or(fmt::Error)?;
+        f.write_str(value.get_name())
     }
 }

@@ -31,8 +31,8 @@ struct Args {
     /// Generations of each run. Each starts from the result of a power cut or of a close.
     #[arg(long, default_value_t = 3)]
     generations: u32,
-    /// Kind of the runs: power-cuts, heads, volumes, faults, arus, sqlite, arrays, archives or trees. By default the seed chooses.
-    #[arg(long)]
+    /// Kind of the runs. By default the seed chooses.
+    #[arg(long, value_enum)]
     kind: Option<Kind>,
     /// Layout of all stores. By default the seed chooses.
     #[arg(long, value_enum)]
@@ -109,11 +109,11 @@ fn summarize(args: &Args, seeds: u64, total: &Outcome, elapsed: Duration) {
         elapsed.as_secs_f64()
     );
     let groups: [(&str, &'static [Met]); 5] = [
-        ("recovery units", &Met::UNITS),
-        ("segments", &Met::HOME),
-        ("arrays", &Met::ARRAYS),
-        ("archives", &Met::ARCHIVES),
-        ("trees", &Met::TREES),
+        ("recovery units", Met::UNITS),
+        ("segments", Met::HOME),
+        ("arrays", Met::ARRAYS),
+        ("archives", Met::ARCHIVES),
+        ("trees", Met::TREES),
     ];
     for (name, events) in groups {
         if events.iter().any(|what| total.met.of(*what) > 0) {

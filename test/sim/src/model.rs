@@ -8,7 +8,7 @@
 mod state;
 mod wrong;
 
-pub use state::{Effect, State};
+pub use state::{Change, Effect, State};
 
 use crate::found::Found;
 use state::Touched;
@@ -19,12 +19,9 @@ use wrong::Wrong;
 #[derive(Clone)]
 pub struct Model {
     block: u64,
-    /// The state after commit `base` of this generation.
-    start: State,
+    /// The commits from number `base` on, of which the first one has made the oldest state that is needed.
+    commits: Vec<Commit>,
     base: u64,
-    /// The commits after `base`.
-    effects: Vec<Effect>,
-    now: State,
     /// The last commit that was acknowledged as durable. It is counted like `base`.
     durable: u64,
     /// Number of reads under way, by the last commit before each.
@@ -33,6 +30,17 @@ pub struct Model {
     history: Option<BTreeSet<u64>>,
     /// The first finding in the run itself, such as an invalid commit.
     violation: Option<String>,
+}
+
+/// A commit.
+#[derive(Clone)]
+struct Commit {
+    /// The state after it.
+    state: State,
+    /// The volume that it has changed.
+    volume: u8,
+    /// The bytes that it has changed; `None` when it has changed more than bytes.
+    touched: Option<Touched>,
 }
 
 /// The result of comparing a found state with the model.
@@ -47,13 +55,15 @@ pub enum Verdict {
 impl Model {
     /// The model of a store with the volume `main` of `main_bytes` bytes.
     pub fn new(block: u64, main_bytes: u64, lies: bool) -> Self {
-        let start = State::with_main(main_bytes);
+        let start = Commit {
+            state: State::with_main(main_bytes),
+            volume: 0,
+            touched: None,
+        };
         Self {
             block,
-            now: start.clone(),
-            start,
+            commits: vec![start],
             base: 0,
-            effects: Vec::new(),
             durable: 0,
             reads: BTreeMap::new(),
             history: lies.then(BTreeSet::new),
@@ -63,29 +73,40 @@ impl Model {
 
     /// The newest state.
     pub fn now(&self) -> &State {
-        &self.now
+        &self.commits[self.commits.len() - 1].state
     }
 
     /// Number of commits in this generation.
     pub fn last(&self) -> u64 {
-        self.base + self.effects.len() as u64
+        self.base + self.commits.len() as u64 - 1
     }
 
     /// Adds a commit that has just been made. Returns its number.
     pub fn commit(&mut self, effect: Effect) -> u64 {
-        match self.now.apply(&effect, self.block) {
-            Ok(touched) => self.remember(&touched),
-            Err(what) => self.violate(what),
+        let mut state = self.now().clone();
+        let touched = match state.apply(&effect, self.block) {
+            Ok(touched) => Some(touched),
+            Err(what) => {
+                self.violate(what);
+                None
+            }
+        };
+        if let Some(touched) = &touched {
+            self.remember(&state, touched);
         }
-        self.effects.push(effect);
+        self.commits.push(Commit {
+            state,
+            volume: effect.volume,
+            touched: touched.filter(|_| !effect.is_administrative()),
+        });
         self.last()
     }
 
-    fn remember(&mut self, touched: &Touched) {
+    fn remember(&mut self, state: &State, touched: &Touched) {
         let Some(history) = &mut self.history else {
             return;
         };
-        let Some(volume) = self.now.volumes.get(&touched.volume) else {
+        let Some(volume) = state.volumes.get(&touched.volume) else {
             return;
         };
         let mut bytes = vec![0; self.block as usize];
@@ -113,19 +134,22 @@ impl Model {
             let oldest = self.reads.keys().next().copied();
             let released = oldest.map_or(self.durable, |oldest| oldest.min(self.durable));
             let count = released.saturating_sub(self.base);
-            for effect in self.effects.drain(..count as usize) {
-                // An error was already recorded when the effect was committed.
-                let _ = self.start.apply(&effect, self.block);
-            }
+            self.commits.drain(..count as usize);
             self.base += count;
         }
     }
 
-    /// Begins a read. Returns the state before it and the number of its last commit.
-    pub fn begin_read(&mut self) -> (State, u64) {
+    /// Begins a read. Returns the number of the last commit before it.
+    pub fn begin_read(&mut self) -> u64 {
         let since = self.last();
         *self.reads.entry(since).or_default() += 1;
-        (self.now.clone(), since)
+        since
+    }
+
+    /// The states from that after commit `since` on.
+    pub fn states_since(&self, since: u64) -> impl Iterator<Item = &State> {
+        let commits = self.commits.iter().skip((since - self.base) as usize);
+        commits.map(|commit| &commit.state)
     }
 
     /// Ends the read that began at `since`.
@@ -138,17 +162,9 @@ impl Model {
         }
     }
 
-    /// True when `bytes` are a valid result of a read that began in the state `before` (of commit `since`) and has
-    /// ended now. Each byte must be that of one of the states between.
-    pub fn explains(
-        &self,
-        before: &State,
-        since: u64,
-        volume: u8,
-        id: u64,
-        offset: u64,
-        found: &[u8],
-    ) -> bool {
+    /// True when `bytes` are a valid result of a read that began after commit `since` and has ended now. Each byte must be that of
+    /// one of the states between.
+    pub fn explains(&self, since: u64, volume: u8, id: u64, offset: u64, found: &[u8]) -> bool {
         let mut open: Vec<bool> = vec![true; found.len()];
         let mut left = found.len();
         let mut close = |state: &State| {
@@ -167,16 +183,12 @@ impl Model {
             }
             closed
         };
-        left -= close(&self.now);
-        let mut state = before.clone();
-        left -= if left > 0 { close(&state) } else { 0 };
-        let from = since.saturating_sub(self.base) as usize;
-        for effect in self.effects.iter().skip(from) {
+        // Most often it is all of the newest state.
+        for state in [self.now()].into_iter().chain(self.states_since(since)) {
             if left == 0 {
                 break;
             }
-            let _ = state.apply(effect, self.block);
-            left -= close(&state);
+            left -= close(state);
         }
         left == 0
     }
@@ -203,21 +215,17 @@ impl Model {
             // The store has continued with an old volume table, which the model does not follow.
             return Ok(Verdict::Stale);
         }
-        let mut state = self.start.clone();
         let mut wrong = Wrong::default();
-        for volume in state.names().chain(found.volumes.keys().copied()) {
-            wrong.look(&state, found, volume, None, self.block);
+        let start = &self.commits[0].state;
+        for volume in start.names().chain(found.volumes.keys().copied()) {
+            wrong.look(start, found, volume, None, self.block);
         }
         let (mut fits, mut nearest) = (None, (usize::MAX, 0, String::new()));
-        for number in self.base..=self.last() {
+        for (number, commit) in (self.base..).zip(&self.commits) {
+            let state = &commit.state;
             if number > self.base {
-                let effect = &self.effects[(number - self.base - 1) as usize];
-                let volume = effect.volume();
-                let touched = state
-                    .apply(effect, self.block)
-                    .ok()
-                    .filter(|_| !effect.is_administrative());
-                wrong.look(&state, found, volume, touched.as_ref(), self.block);
+                let touched = commit.touched.as_ref();
+                wrong.look(state, found, commit.volume, touched, self.block);
             }
             if number >= self.durable || stale {
                 if wrong.is_none() {
@@ -226,7 +234,7 @@ impl Model {
                     nearest = (
                         wrong.count(),
                         number,
-                        wrong.describe(&state, found, self.block),
+                        wrong.describe(state, found, self.block),
                     );
                 }
             }
@@ -262,11 +270,7 @@ impl Model {
 
     /// The state after commit `number` becomes the start of a new generation.
     pub fn go_on(&mut self, number: u64) {
-        for effect in self.effects.drain(..(number - self.base) as usize) {
-            let _ = self.start.apply(&effect, self.block);
-        }
-        self.effects.clear();
-        self.now = self.start.clone();
+        self.commits = vec![self.commits[(number - self.base) as usize].clone()];
         (self.base, self.durable) = (0, 0);
         self.reads.clear();
     }

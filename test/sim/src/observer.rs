@@ -9,7 +9,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::future::Future;
 use std::rc::Rc;
-use std::task::Poll;
 use tonearm_disk::Disk;
 
 /// The model of a run, shared by its clients, with the number of the last commit that was seen.
@@ -53,10 +52,7 @@ impl Observer {
                 }
             }
             self.look(commits);
-            match poll {
-                Poll::Ready(result) => Poll::Ready(result),
-                Poll::Pending => Poll::Pending,
-            }
+            poll
         })
         .await;
         (result, effects.len(), last)

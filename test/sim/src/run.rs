@@ -1,10 +1,10 @@
 //! Runs a script: its generations in turn, with a power cut at every step of the I/O.
 
 use crate::blame::{Blame, Faults};
-use crate::campaign::{Failure, Outcome, note_home, within_time};
+use crate::campaign::{Failure, Outcome};
 use crate::client::Client;
 use crate::cut::{self, Ending};
-use crate::cuts::{Broken, Cuts, Next};
+use crate::cuts::{Broken, Cuts, Next, Opened};
 use crate::drives;
 use crate::model::Model;
 use crate::observer::Observer;
@@ -68,32 +68,16 @@ fn run_generation(
     before: &[Struck],
     outcome: &mut Outcome,
 ) -> Result<Next<State>, Broken> {
-    let world = drives::world_of(script.model.as_ref(), generation.seed, image.disks.clone());
-    let world = world.map_err(|what| (0, 0, what))?;
+    let world = drives::world_of(script.model.as_ref(), generation.seed, image.disks.clone())?;
     world.plan(&generation.faults);
     let model = Rc::new(RefCell::new(model));
     let faults = Faults::new(before, &world);
     let cuts = watch(&world, &faults, image, &model, script, generation);
-    let rt = Rt::new(world.driver());
-    let opened = Rc::new(RefCell::new(None));
-    let work = live(
-        rt.clone(),
-        faults.clone(),
-        image.clone(),
-        generation.clone(),
-        script.ordered,
-        model.clone(),
-        ids.clone(),
-        opened.clone(),
-    );
-    let result = within_time(&rt, opened.clone(), work);
-    note_home(&opened, outcome);
-    let next = cuts.end(&rt, result, outcome)?;
-    Ok(next.unwrap_or_else(|| Next {
-        crash: world.crash(),
-        cut: 0,
-        state: (model.borrow().clone(), faults.struck()),
-    }))
+    let (ordered, ids) = (script.ordered, ids.clone());
+    let (image, generation) = (image.clone(), generation.clone());
+    cuts.run(false, outcome, |rt, opened| {
+        live(rt, faults, image, generation, ordered, model, ids, opened)
+    })
 }
 
 /// Opens the store, runs all clients, and closes it or leaves it open, as the generation says.
@@ -106,7 +90,7 @@ async fn live(
     ordered: bool,
     model: Rc<RefCell<Model>>,
     ids: Rc<Cell<u64>>,
-    opened: Rc<RefCell<Option<tonearm_engine::Engine>>>,
+    opened: Opened,
 ) -> Result<(), String> {
     let options = OpenOptions {
         memory_bytes: generation.memory_bytes,

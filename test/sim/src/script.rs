@@ -6,7 +6,7 @@ mod text;
 use crate::store::Shape;
 use serde::{Deserialize, Serialize};
 use tonearm_base::Nanos;
-use tonearm_world::{Fault, FaultKind};
+use tonearm_world::Fault;
 
 /// A whole run.
 #[derive(Clone, PartialEq, Debug)]
@@ -139,11 +139,5 @@ impl Script {
     pub fn has_lies(&self) -> bool {
         let mut faults = self.generations.iter().flat_map(|g| &g.faults);
         faults.any(|fault| fault.kind.is_lie())
-    }
-
-    /// True when one of the faults has the kind `kind`.
-    pub fn has(&self, kind: FaultKind) -> bool {
-        let mut faults = self.generations.iter().flat_map(|g| &g.faults);
-        faults.any(|fault| fault.kind == kind)
     }
 }

@@ -7,6 +7,7 @@ use crate::generate::Size;
 use crate::kind::{Kind, try_script};
 use crate::script::Script;
 use crate::store::Layout;
+use clap::ValueEnum;
 use std::fs;
 use std::path::Path;
 use tonearm_base::Nanos;
@@ -52,40 +53,39 @@ pub fn regressions(folder: &Path) -> Result<Vec<Regression>, String> {
 }
 
 fn seed(text: &str) -> Result<What, String> {
-    let lines = text
-        .lines()
-        .map(|line| line.split('#').next().unwrap_or_default().trim());
-    let line = lines
-        .filter(|line| !line.is_empty())
-        .collect::<Vec<_>>()
-        .join(" ");
-    let words: Vec<&str> = line.split_whitespace().collect();
-    let &[kind, seed, operations, generations, ref rest @ ..] = words.as_slice() else {
-        return Err("KIND seed=N operations=N generations=N is expected".into());
+    let lines = text.lines();
+    let lines = lines.map(|line| line.split('#').next().unwrap_or_default());
+    let line = lines.collect::<Vec<_>>().join(" ");
+    let mut words = line.split_whitespace();
+    let kind = ValueEnum::from_str(words.next().unwrap_or_default(), false)?;
+    let mut seed = None;
+    let mut size = Size {
+        operations: 0,
+        generations: 0,
+        layout: Some(Layout::Overwrite),
+        commit_delay: None,
     };
-    let number = |word: &str, key: &str| {
-        let value = word
-            .strip_prefix(key)
-            .and_then(|rest| rest.strip_prefix('='));
-        let value = value.and_then(|value| value.parse::<u64>().ok());
-        value.ok_or_else(|| format!("{word:?} is not {key}=NUMBER"))
-    };
-    let (mut layout, mut commit_delay) = (Layout::Overwrite, None);
-    for word in rest {
-        match *word {
-            word if word.starts_with("layout=") => {
-                layout = clap::ValueEnum::from_str(&word["layout=".len()..], false)?;
-            }
-            word => commit_delay = Some(Nanos::from_millis(number(word, "commit_delay_ms")?)),
+    for word in words {
+        let (key, value) = word.split_once('=').unwrap_or((word, ""));
+        let number = || {
+            let number = value.parse::<u64>();
+            number.map_err(|_| format!("{word:?} is not {key}=NUMBER"))
+        };
+        match key {
+            "seed" => seed = Some(number()?),
+            "operations" => size.operations = number()?,
+            "generations" => size.generations = number()? as u32,
+            "commit_delay_ms" => size.commit_delay = Some(Nanos::from_millis(number()?)),
+            "layout" => size.layout = Some(ValueEnum::from_str(value, false)?),
+            _ => return Err(format!("{word:?} is unknown")),
         }
     }
-    let size = Size {
-        operations: number(operations, "operations")?,
-        generations: number(generations, "generations")? as u32,
-        layout: Some(layout),
-        commit_delay,
-    };
-    Ok(What::Seed(kind.parse()?, number(seed, "seed")?, size))
+    match seed {
+        Some(seed) if size.operations * u64::from(size.generations) > 0 => {
+            Ok(What::Seed(kind, seed, size))
+        }
+        _ => Err("KIND seed=N operations=N generations=N is expected".into()),
+    }
 }
 
 impl Regression {

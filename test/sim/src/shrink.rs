@@ -1,7 +1,7 @@
 //! Shortens a failing script: it removes generations, clients, faults and operations while the script still fails.
 
 use crate::campaign::Failure;
-use crate::script::{Op, Script};
+use crate::script::{Generation, Op, Script};
 use std::time::{Duration, Instant};
 
 /// Returns the script without `count` items from number `at` on, or none if there are not so many.
@@ -63,27 +63,26 @@ fn without_generation(script: &Script, at: usize, _: usize) -> Option<Script> {
 }
 
 fn without_client(script: &Script, at: usize, _: usize) -> Option<Script> {
-    let mut shorter = script.clone();
-    let mut left = at;
-    for generation in &mut shorter.generations {
-        if left < generation.clients.len() {
-            generation.clients.remove(left);
-            return Some(shorter);
-        }
-        left -= generation.clients.len();
-    }
-    None
+    without(script, at, |generation| &mut generation.clients)
 }
 
 fn without_fault(script: &Script, at: usize, _: usize) -> Option<Script> {
+    without(script, at, |generation| &mut generation.faults)
+}
+
+/// The script without the item `at`, counted over all generations.
+fn without<T>(
+    script: &Script,
+    mut at: usize,
+    of: fn(&mut Generation) -> &mut Vec<T>,
+) -> Option<Script> {
     let mut shorter = script.clone();
-    let mut left = at;
-    for generation in &mut shorter.generations {
-        if left < generation.faults.len() {
-            generation.faults.remove(left);
+    for items in shorter.generations.iter_mut().map(of) {
+        if at < items.len() {
+            items.remove(at);
             return Some(shorter);
         }
-        left -= generation.faults.len();
+        at -= items.len();
     }
     None
 }

@@ -20,7 +20,7 @@ use tonearm_disk::OpenOptions;
 use tonearm_rt::Rt;
 use tonearm_store::Store;
 use tonearm_store::files::{Files, Open};
-use tonearm_world::{SimOptions, SimWorld};
+use tonearm_world::SimWorld;
 
 /// Names and contents of all files.
 type Contents = Vec<(String, Vec<u8>)>;
@@ -76,8 +76,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let setup = Setup::new(&mut rng);
     let mut image = shape.create();
     make_room(&mut image).map_err(|what| fail(0, 0, what))?;
-    let world = world(&image, seed);
-    let rt = Rt::new(world.driver());
+    let (world, rt) = image.start(seed);
     let store = open(&rt, &image, options).map_err(|what| fail(0, 0, what))?;
     let ledger = Rc::new(RefCell::new(Ledger::default()));
     let cuts = watch(&world, &image, &ledger, (seed, ordered, setup.attached));
@@ -94,14 +93,6 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     Ok(outcome)
 }
 
-fn world(image: &StoreImage, seed: u64) -> SimWorld {
-    let options = SimOptions {
-        seed,
-        ..SimOptions::default()
-    };
-    SimWorld::new(options, image.disks.clone())
-}
-
 fn open(rt: &Rt, image: &StoreImage, options: OpenOptions) -> Result<Store, String> {
     let (rt2, image) = (rt.clone(), image.clone());
     let opened = within_time(rt, Rc::default(), async move {
@@ -113,8 +104,7 @@ fn open(rt: &Rt, image: &StoreImage, options: OpenOptions) -> Result<Store, Stri
 
 /// Deletes the volume of the new store, which would leave no space for files.
 fn make_room(image: &mut StoreImage) -> Result<(), String> {
-    let world = world(image, 0);
-    let rt = Rt::new(world.driver());
+    let (world, rt) = image.start(0);
     let store = open(&rt, image, OpenOptions::default())?;
     let delete = || {
         let mut unit = store.begin()?;
@@ -148,8 +138,8 @@ fn watch(
             let ledger = ledger.borrow();
             let found = recover(&left, cut, ordered, attached, &mut known)?;
             let number = ledger.judge(&found)?;
-            outcome.faultless += 1;
-            outcome.cut_short += u64::from(number < ledger.last());
+            // State 1 is that of the new bank, and state 0 that without one.
+            outcome.recovered(number.max(1), ledger.last());
             Ok(())
         },
     )
@@ -163,8 +153,7 @@ fn recover(
     attached: bool,
     known: &mut BTreeMap<Contents, Result<Found, String>>,
 ) -> Result<Found, String> {
-    let world = world(image, cut);
-    let rt = Rt::new(world.driver());
+    let (_, rt) = image.start(cut);
     let options = OpenOptions {
         write_cache: cache(ordered),
         write_back_on_recovery: cut.is_multiple_of(2),

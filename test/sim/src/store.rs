@@ -1,5 +1,8 @@
 //! Small stores on simulated devices.
 
+use crate::archives::open_options;
+use crate::campaign::within_time;
+use crate::trees::time;
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use tonearm_base::Nanos;
@@ -10,6 +13,7 @@ use tonearm_disk::{
 };
 use tonearm_engine::{Engine, EngineError};
 use tonearm_format::{HeadKind, Placement, Roles, SECTOR, SYSTEM_BLOCKS, SkipAxis, SkipTable};
+use tonearm_fs::Fs;
 use tonearm_head::{Delta, Deltas, Track, TrackMap};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
@@ -121,14 +125,17 @@ fn drive_with_tracks() -> LogDrive {
     }
 }
 
-/// The members of a store that is not running.
+/// The drives of a store that is not running. `S` is its layout.
 #[derive(Clone)]
-pub struct StoreImage {
-    /// Contents of the members.
-    pub disks: Vec<DiskImage>,
+pub struct Image<S> {
     /// Layout of the store.
-    pub shape: Shape,
+    pub shape: S,
+    /// Contents of the drives.
+    pub disks: Vec<DiskImage>,
 }
+
+/// The members of a store that is not running.
+pub type StoreImage = Image<Shape>;
 
 /// Time between two decisions which blocks are hot: short, so that blocks change their side in a run.
 pub const SEPARATION_INTERVAL: Nanos = Nanos::from_millis(40);
@@ -149,7 +156,7 @@ pub enum Layout {
 
 impl Layout {
     /// The parameters of the home. Segments are small, so that the cleaner runs and checkpoints are written often.
-    pub fn home(self, block_size: u32, spare_percent: u64) -> HomeParams {
+    pub const fn home(self, block_size: u32, spare_percent: u64) -> HomeParams {
         let placement = match self {
             Self::Overwrite => return HomeParams::Overwrite,
             Self::Segments => Placement::Append,
@@ -177,6 +184,19 @@ impl Layout {
 }
 
 impl Shape {
+    /// A store on one member, with blocks of 4096 bytes and a log of so many tracks.
+    pub const fn small(layout: Layout, tracks: u64, blocks: u64) -> Self {
+        Self {
+            block_size: 4096,
+            track_bytes: 64 << 10,
+            tracks,
+            blocks,
+            split: false,
+            heads: Heads::None,
+            home: layout.home(4096, SPARE_PERCENT),
+        }
+    }
+
     /// First block that workloads use.
     pub fn first_block(&self) -> u64 {
         SYSTEM_BLOCKS
@@ -195,6 +215,20 @@ impl Shape {
         (self.blocks * u64::from(self.block_size)).max(1 << 20)
     }
 
+    /// The parameters of a store without spare bytes.
+    pub(crate) fn params(&self) -> CreateParams {
+        CreateParams {
+            size_bytes: self.main_bytes(),
+            log_bytes: Some(self.tracks * u64::from(self.track_bytes)),
+            track_bytes: Some(self.track_bytes),
+            block_size: self.block_size,
+            head: self.heads.params(),
+            home: self.home,
+            store: STORE,
+            created_unix_s: 0,
+        }
+    }
+
     /// Creates an empty store.
     ///
     /// # Panics
@@ -208,16 +242,9 @@ impl Shape {
     /// # Panics
     /// When the shape is invalid.
     pub fn create_with_spare(&self, spare_bytes: u64) -> StoreImage {
-        let main_bytes = self.main_bytes();
         let params = CreateParams {
-            size_bytes: main_bytes + spare_bytes,
-            log_bytes: Some(self.tracks * u64::from(self.track_bytes)),
-            track_bytes: Some(self.track_bytes),
-            block_size: self.block_size,
-            head: self.heads.params(),
-            home: self.home,
-            store: STORE,
-            created_unix_s: 0,
+            size_bytes: self.main_bytes() + spare_bytes,
+            ..self.params()
         };
         let (log, data) = (true, true);
         let roles = match self.split {
@@ -228,9 +255,12 @@ impl Shape {
             }
             false => vec![Roles { log, data }],
         };
-        let disks = create(&params, &roles, main_bytes).expect("a simulated store can be made");
-        let shape = *self;
-        StoreImage { disks, shape }
+        let disks =
+            create(&params, &roles, self.main_bytes()).expect("a simulated store can be made");
+        Image {
+            shape: *self,
+            disks,
+        }
     }
 }
 
@@ -292,28 +322,80 @@ fn raw(rt: &Rt, index: usize, bytes: u64, sector: usize) -> Rc<dyn tonearm_devic
     ))
 }
 
-impl StoreImage {
-    /// The same store with other contents of its members.
+impl<S: Copy> Image<S> {
+    /// The same store with other contents of its drives.
     pub fn with(&self, disks: Vec<DiskImage>) -> Self {
         let shape = self.shape;
-        Self { disks, shape }
+        Self { shape, disks }
     }
 
-    /// Runs `work` in a world of this image's devices. Returns its result and the world.
-    pub fn run<T: 'static, F: Future<Output = T> + 'static>(
-        &self,
-        seed: u64,
-        work: impl FnOnce(SimWorld, Rt, Self) -> F,
-    ) -> (T, SimWorld) {
+    /// A world of these drives.
+    pub fn start(&self, seed: u64) -> (SimWorld, Rt) {
         let options = SimOptions {
             seed,
             ..SimOptions::default()
         };
         let world = SimWorld::new(options, self.disks.clone());
         let rt = Rt::new(world.driver());
+        (world, rt)
+    }
+
+    /// Runs `work` in a world of these drives. Returns its result and the world.
+    pub fn run<T: 'static, F: Future<Output = T> + 'static>(
+        &self,
+        seed: u64,
+        work: impl FnOnce(SimWorld, Rt, Self) -> F,
+    ) -> (T, SimWorld) {
+        let (world, rt) = self.start(seed);
         let result = rt.block_on(work(world.clone(), rt.clone(), self.clone()));
         rt.shut_down();
         (result, world)
+    }
+
+    /// As [`Image::run`], for at most an hour of virtual time.
+    pub(crate) fn within_time<T: 'static, F: Future<Output = Result<T, String>> + 'static>(
+        &self,
+        seed: u64,
+        work: impl FnOnce(SimWorld, Rt, Self) -> F,
+    ) -> (Result<T, String>, SimWorld) {
+        let (world, rt) = self.start(seed);
+        let work = work(world.clone(), rt.clone(), self.clone());
+        let result = within_time(&rt, Rc::default(), work);
+        rt.shut_down();
+        (result, world)
+    }
+}
+
+impl StoreImage {
+    /// Runs `work` on the open store, as [`Image::run`] does, with the options of [`open_options`].
+    ///
+    /// # Panics
+    /// When the opening is refused.
+    pub fn with_disk<T: 'static>(
+        &self,
+        seed: u64,
+        work: impl AsyncFnOnce(SimWorld, Rt, Disk) -> T + 'static,
+    ) -> T {
+        let (result, _) = self.run(seed, |world, rt, image| async move {
+            let disk = image.open_disk(&rt, open_options()).await;
+            work(world, rt, disk.expect("the store opens")).await
+        });
+        result
+    }
+
+    /// As [`StoreImage::with_disk`], on the file system of the store.
+    ///
+    /// # Panics
+    /// When an opening is refused.
+    pub fn with_fs<T: 'static>(
+        &self,
+        seed: u64,
+        work: impl AsyncFnOnce(SimWorld, Rt, Fs) -> T + 'static,
+    ) -> T {
+        self.with_disk(seed, async move |world, rt, disk| {
+            let fs = Fs::open(&disk, &rt, time(&rt)).await;
+            work(world, rt, fs.expect("the file system opens")).await
+        })
     }
 
     /// Opens the store in `world`, which must have this image's devices.

@@ -1,19 +1,22 @@
 //! A file system in use. The power is cut at each I/O. Then the tree is sound, nothing has to be repaired, its files are those
 //! after one of the operations, and everything that was synced is there.
 
+mod fixture;
 mod model;
 mod step;
 mod unit;
 
+pub use fixture::{
+    DIRECTORY, FILE, craft, inode_key, orphan_key, read, sized, store, with_fs, with_mode,
+};
 pub use model::{File, Node, Tree, dump};
-pub use step::Step;
+pub use step::{Step, acl};
 
-use crate::archives::{Model, clock, open_options, shape};
-use crate::campaign::{Failure, Outcome, within_time};
+use crate::archives::{Model, clock, open_options};
+use crate::campaign::{Failure, Outcome};
 use crate::counts::Met;
-use crate::cut;
 use crate::generate::Size;
-use crate::generations::{self, Opening, Scene};
+use crate::generations::{self, Opening};
 use crate::store::{Layout, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -35,7 +38,7 @@ const UNITS: u32 = 8;
 type Listing = Rc<String>;
 
 /// What a check after a cut needs, and the next generation.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct State {
     tree: Tree,
     states: Model<Listing>,
@@ -60,40 +63,16 @@ impl State {
         (self.tree, self.next) = (tree, None);
         self.states.1.set(marks.durable);
     }
-
-    /// Commits after the known ones, up to `last`, are those of the operation under way.
-    fn extend(&mut self, last: Lsn) {
-        let known = self.states.last();
-        let states = (known.0 + 1..=last.0).map(|lsn| (lsn, self.under_way.clone()));
-        self.states.0.borrow_mut().extend(states);
-    }
 }
 
-impl Scene for State {
-    fn copy(&self) -> Self {
+impl Clone for State {
+    fn clone(&self) -> Self {
         Self {
+            tree: self.tree.clone(),
             states: self.states.copy(),
-            ..self.clone()
+            under_way: self.under_way.clone(),
+            next: self.next.clone(),
         }
-    }
-
-    fn live(
-        rt: Rt,
-        image: StoreImage,
-        scene: Rc<RefCell<Self>>,
-        opening: Opening,
-    ) -> impl Future<Output = Result<(), String>> + 'static {
-        live(rt, image, scene, opening)
-    }
-
-    fn check(
-        self,
-        left: &StoreImage,
-        _opening: Opening,
-        cut: u64,
-        outcome: &mut Outcome,
-    ) -> Result<(), String> {
-        check(left, self, cut, outcome)
     }
 }
 
@@ -105,11 +84,10 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let rng = ChaCha8Rng::seed_from_u64(seed ^ 0x7ee5);
     let shape = Shape {
         home: size.home(seed, 4096),
-        blocks: 1,
-        ..shape(Layout::Overwrite, 32)
+        ..Shape::small(Layout::Overwrite, 32, 1)
     };
     let image = shape.create_with_spare(SPACE);
-    let mut outcome = generations::run::<State>(seed, size, rng, image)?;
+    let mut outcome = generations::run(seed, size, rng, image, live, check)?;
     let operations = u64::from(size.generations) * size.operations;
     outcome.met.met(Met::TreeOperation, operations);
     Ok(outcome)
@@ -145,7 +123,7 @@ async fn open(
     }
     let listing = dump(&fs).await.map_err(|error| error.to_string())?;
     let last = disk.engine().marks().appended;
-    state.extend(last);
+    state.states.extend(last, &state.under_way);
     let durable = state.states.1.get();
     let listing = Rc::new(listing);
     let known = state
@@ -219,7 +197,7 @@ async fn live(
         commit_delay: opening.commit_delay,
         ..open_options()
     };
-    let mut own = state.borrow().copy();
+    let mut own = state.borrow().clone();
     let (disk, fs, _) = open(&rt, &image, options, &mut own).await?;
     *state.borrow_mut() = own;
     let engine = disk.engine().clone();
@@ -300,17 +278,15 @@ async fn live(
 fn check(
     left: &StoreImage,
     mut state: State,
+    _opening: Opening,
     cut: u64,
     outcome: &mut Outcome,
 ) -> Result<(), String> {
     let known = state.states.last();
-    let rt = cut::world(left, cut);
-    let (own, image) = (rt.clone(), left.clone());
-    let found = within_time(&rt, Rc::default(), async move {
-        let (_, _, recovered) = open(&own, &image, open_options(), &mut state).await?;
+    let (found, _) = left.within_time(cut, |_, rt, image| async move {
+        let (_, _, recovered) = open(&rt, &image, open_options(), &mut state).await?;
         Ok(recovered)
     });
-    rt.shut_down();
-    outcome.cut_short += u64::from(found? < known);
+    outcome.recovered(found?.0, known.0);
     Ok(())
 }

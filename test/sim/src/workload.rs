@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos, Slice};
-use tonearm_engine::{CommitChange, Engine, EngineError};
+use tonearm_engine::{Admission, CommitChange, Engine, EngineError};
 use tonearm_format::{LOG_SECTOR_MIN, SECTOR};
 use tonearm_layout::Piece;
 use tonearm_rt::Rt;
@@ -227,13 +227,7 @@ impl Client {
             changes.push(CommitChange::Write { first: block, data });
             model.push((block, stamp));
         }
-        let lsn = self.engine.commit(admission, changes)?;
-        let index = self.oracle.borrow_mut().commit(&model);
-        if self.below(4) == 0 {
-            self.engine.wait_durable(lsn).await?;
-            self.oracle.borrow_mut().acknowledge(index);
-        }
-        Ok(())
+        self.admitted(admission, changes, &model).await
     }
 
     async fn commit(
@@ -249,8 +243,18 @@ impl Client {
         };
         let blocks = changes.iter().map(data).sum();
         let admission = self.engine.admit(blocks, changes.len() as u64).await?;
+        self.admitted(admission, changes, model).await
+    }
+
+    /// Makes a commit, and sometimes waits until it is durable.
+    async fn admitted(
+        &mut self,
+        admission: Admission,
+        changes: Vec<CommitChange>,
+        model: &[(u64, Stamp)],
+    ) -> Result<(), EngineError> {
         let lsn = self.engine.commit(admission, changes)?;
-        let index = self.oracle.borrow_mut().commit(model);
+        let index = self.oracle.borrow_mut().change(model);
         if self.below(4) == 0 {
             self.engine.wait_durable(lsn).await?;
             self.oracle.borrow_mut().acknowledge(index);
@@ -351,7 +355,7 @@ fn apply(block: &mut [u8], words: &[(usize, u64)]) {
 
 /// Fills the content of block `number` in version `stamp`. With `evil` it looks like a log record of this store that is
 /// younger than any real one.
-fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
+pub fn fill(block: &mut [u8], stamp: Stamp, number: u64, evil: bool) {
     for (index, word) in block.chunks_exact_mut(8).enumerate() {
         let value = stamp
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)

@@ -21,11 +21,11 @@ use tonearm_engine::HomeParams;
 use tonearm_format::ArchiveHeader;
 use tonearm_rt::{Boxed, Rt};
 use tonearm_sim::archives::{
-    BLOCK, DELAY, During, Model, Objects, SPARE, START_MS, SimBucket, SimKeys, Step, clock, digest,
-    open_options, restorable, restore, restore_with, shape,
+    BLOCK, DELAY, During, Model, Objects, SPARE, START_MS, SimBucket, SimKeys, Step, archive,
+    clock, digest, open_options, restorable, restore, restore_with, shape, with_bucket,
 };
 use tonearm_sim::{Layout, StoreImage, contents};
-use tonearm_world::{DiskImage, SimOptions, SimWorld};
+use tonearm_world::{DiskImage, SimWorld};
 
 #[path = "archive/fence.rs"]
 mod fence;
@@ -65,6 +65,23 @@ struct Run {
     pause: u64,
 }
 
+impl Run {
+    /// An ordinary one.
+    fn of(seed: u64, steps: u64) -> Self {
+        Self {
+            seed,
+            steps,
+            faults: 0,
+            lag: 0,
+            object_bytes: 16 << 20,
+            delay: DELAY,
+            keep_ms: 0,
+            in_order: false,
+            pause: PAUSE,
+        }
+    }
+}
+
 /// What a run has met.
 #[derive(Clone, Copy, Default, Debug)]
 struct Counts {
@@ -96,10 +113,8 @@ fn run_with_accepted(
     counts: &mut Counts,
 ) -> (Vec<DiskImage>, Vec<DiskImage>) {
     let (objects, model) = (objects.clone(), model.clone());
-    let ((crash, accepted, gaps, bases, taken_back), _) = image.run(
-        run.seed,
-        move |world: SimWorld, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+    let (crash, accepted, gaps, bases, taken_back) =
+        image.with_disk(run.seed, async move |world, rt, disk| {
             let engine = disk.engine().clone();
             let last = model.0.borrow().keys().next_back().copied().unwrap_or(0);
             let main = disk.volume("main").unwrap();
@@ -108,30 +123,26 @@ fn run_with_accepted(
             model.opened(opened, digest(&bytes), model.1.get());
             let taken_back = u64::from(opened.0 < last);
             let hours = run.seed * 3_600_000;
-            let source = EngineSource::new(&engine, &rt, clock(&rt, START_MS + hours));
-            let (own, clock) = (source.clone(), rt.clone());
-            let archiver = rt.spawn(async move {
-                let bucket = SimBucket {
-                    random: RefCell::new(ChaCha8Rng::seed_from_u64(run.seed)),
-                    faults: run.faults,
-                    lag: run.lag,
-                    delay: run.delay,
-                    // Every second opening encrypts. No archiver can decrypt.
-                    keys: SimKeys {
-                        encrypts: run.seed.is_multiple_of(2),
-                        decrypts: false,
-                    },
-                    ..SimBucket::sound(&clock, &objects)
-                };
-                let options = ArchiverOptions {
-                    interval: Nanos::from_millis(10),
-                    object_bytes: run.object_bytes,
-                    base_bytes_per_second: 0,
-                    keep_ms: run.keep_ms,
-                    ..ArchiverOptions::default()
-                };
-                Archiver::new(&bucket, &own, options).run().await
-            });
+            let bucket = SimBucket {
+                random: RefCell::new(ChaCha8Rng::seed_from_u64(run.seed)),
+                faults: run.faults,
+                lag: run.lag,
+                delay: run.delay,
+                // Every second opening encrypts. No archiver can decrypt.
+                keys: SimKeys {
+                    encrypts: run.seed.is_multiple_of(2),
+                    decrypts: false,
+                },
+                ..SimBucket::sound(&rt, &objects)
+            };
+            let options = ArchiverOptions {
+                interval: Nanos::from_millis(10),
+                object_bytes: run.object_bytes,
+                base_bytes_per_second: 0,
+                keep_ms: run.keep_ms,
+                ..ArchiverOptions::default()
+            };
+            let (source, archiver) = archive(&disk, &rt, START_MS + hours, bucket, options);
             let mut random = ChaCha8Rng::seed_from_u64(run.seed);
             for _ in 0..run.steps {
                 let before = engine.marks().appended;
@@ -174,8 +185,7 @@ fn run_with_accepted(
             let cut = world.crash();
             source.end();
             (cut, world.images(), gaps, u64::from(has_base), taken_back)
-        },
-    );
+        });
     counts.runs += 1;
     counts.gaps += gaps;
     counts.bases += bases;
@@ -214,15 +224,12 @@ fn archived_commits_survive_power_cuts_and_lost_requests() {
         let (objects, model) = (Objects::default(), Model::default());
         for generation in 0..5 {
             let one = Run {
-                seed: 100 * seed + generation,
-                steps: 20 + 13 * (seed + generation) % 40,
                 faults: [0, 7, 20][(seed + generation) as usize % 3],
                 lag: (seed % 3) as usize,
-                delay: DELAY,
-                keep_ms: 0,
                 object_bytes: [1, 200 << 10, 16 << 20][generation as usize % 3],
                 in_order: generation % 3 == 1,
                 pause: [20_000_000, PAUSE][seed as usize % 2],
+                ..Run::of(100 * seed + generation, 20 + 13 * (seed + generation) % 40)
             };
             image.disks = run(&image, &objects, &model, one, &mut counts);
         }
@@ -243,15 +250,9 @@ fn overwritten_log_leaves_a_gap_and_later_commits_restore() {
         let (objects, model) = (Objects::default(), Model::default());
         for generation in 0..3 {
             let one = Run {
-                seed: 1000 + 10 * seed + generation,
-                steps: 150,
-                faults: 0,
-                lag: 0,
                 delay: [DELAY, 40_000_000][generation as usize % 2],
-                object_bytes: 16 << 20,
-                keep_ms: 0,
                 in_order: generation != 1,
-                pause: PAUSE,
+                ..Run::of(1000 + 10 * seed + generation, 150)
             };
             image.disks = run(&image, &objects, &model, one, &mut counts);
         }
@@ -266,20 +267,14 @@ fn overwritten_log_leaves_a_gap_and_later_commits_restore() {
 #[test]
 fn a_writer_whose_place_is_taken_ends() {
     let image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);
-    let objects = Objects::default();
-    let shared = objects.clone();
-    image.run(5, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let source = EngineSource::new(disk.engine(), &rt, clock(&rt, START_MS));
-        let (own, clock, objects) = (source.clone(), rt.clone(), shared.clone());
-        let archiver = rt.spawn(async move {
-            let bucket = SimBucket::sound(&clock, &objects);
-            let options = ArchiverOptions {
-                interval: Nanos::from_millis(10),
-                ..ArchiverOptions::default()
-            };
-            Archiver::new(&bucket, &own, options).run().await
-        });
+    image.with_disk(5, async |_, rt, disk| {
+        let objects = Objects::default();
+        let options = ArchiverOptions {
+            interval: Nanos::from_millis(10),
+            ..ArchiverOptions::default()
+        };
+        let bucket = SimBucket::sound(&rt, &objects);
+        let (source, archiver) = archive(&disk, &rt, START_MS, bucket, options);
         let mut random = ChaCha8Rng::seed_from_u64(5);
         for _ in 0..10 {
             Step::choose(&mut random).make(&disk).await.unwrap();
@@ -287,7 +282,7 @@ fn a_writer_whose_place_is_taken_ends() {
         }
         let archived = disk.engine().archived();
         {
-            let mut objects = shared.borrow_mut();
+            let mut objects = objects.borrow_mut();
             let mut opening = objects["chain/0000000000000001"].to_vec();
             let last = objects.keys().rfind(|name| name.starts_with("chain/"));
             let number = u64::from_str_radix(&last.unwrap()[6..], 16).unwrap() + 1;
@@ -327,15 +322,11 @@ fn base_contains_no_commit_undone_by_a_power_cut() {
         let (objects, model) = (Objects::default(), Model::default());
         for generation in 0..2 {
             let one = Run {
-                seed: 2000 + 10 * seed + generation,
-                steps: [3 + seed / 2, 60][generation as usize],
-                faults: 0,
-                lag: 0,
-                delay: DELAY,
-                object_bytes: 16 << 20,
-                keep_ms: 0,
                 in_order: generation == 1,
-                pause: PAUSE,
+                ..Run::of(
+                    2000 + 10 * seed + generation,
+                    [3 + seed / 2, 60][generation as usize],
+                )
             };
             image.disks = run(&image, &objects, &model, one, &mut counts);
         }
@@ -359,11 +350,6 @@ fn retained_states_stay_restorable_after_deletion() {
         let (mut firsts, mut kept) = (Vec::new(), Lsn(0));
         for generation in 0..8 {
             let one = Run {
-                // An hour later each time, which only the clock could show. So it does not count.
-                seed: 3000 + 10 * seed + generation,
-                steps: 60,
-                faults: 0,
-                lag: 0,
                 // A new base is complete before the run ends.
                 delay: DELAY / 4,
                 object_bytes: 100 << 10,
@@ -371,6 +357,8 @@ fn retained_states_stay_restorable_after_deletion() {
                 keep_ms: 30_000,
                 in_order: generation % 2 == 0,
                 pause: 400_000_000,
+                // An hour later each time, which only the clock could show. So it does not count.
+                ..Run::of(3000 + 10 * seed + generation, 60)
             };
             image.disks = run(&image, &objects, &model, one, &mut counts);
             let first = objects

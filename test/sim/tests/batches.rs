@@ -7,30 +7,20 @@ use rusqlite::{Connection, OpenFlags};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tonearm_disk::OpenOptions;
-use tonearm_rt::Rt;
-use tonearm_sim::{Heads, Shape, StoreImage};
+use tonearm_sim::{Layout, Shape, StoreImage};
 use tonearm_store::Store;
-use tonearm_world::{Crash, SimOptions, SimWorld};
+use tonearm_world::Crash;
 
 const ROWS: u32 = 200;
 
-const SHAPE: Shape = Shape {
-    block_size: 4096,
-    track_bytes: 64 << 10,
-    tracks: 64,
-    blocks: 1024,
-    split: false,
-    heads: Heads::None,
-    home: tonearm_engine::HomeParams::Overwrite,
-};
+const SHAPE: Shape = Shape::small(Layout::Overwrite, 64, 1024);
 
 /// Runs `work` with a connection to `app.db` on `image`. Returns its result, the flushes of the log that it caused, and
 /// the drives after a power cut at its end.
 fn with_db<T>(image: &StoreImage, work: impl FnOnce(&Connection) -> T) -> (T, u64, Crash) {
     static NEXT: AtomicU64 = AtomicU64::new(0);
     tonearm_sqlite::register(false).unwrap();
-    let world = SimWorld::new(SimOptions::default(), image.disks.clone());
-    let rt = Rt::new(world.driver());
+    let (world, rt) = image.start(0);
     let (own, image) = (rt.clone(), image.clone());
     let disk = rt.block_on(async move {
         let disk = image.open_disk(&own, OpenOptions::default()).await;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_disk::{Copied, Disk, DiskError, OpenOptions, Placement, UNFINISHED, Volume};
 use tonearm_rt::Rt;
-use tonearm_sim::{Heads, Layout, Shape, StoreImage, contents};
+use tonearm_sim::{Layout, Shape, StoreImage, contents};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// Bytes of the volume of each store.
@@ -21,15 +21,7 @@ const WAIT_NS: u64 = 150_000;
 const BLOCK: u64 = 4096;
 
 fn shape(layout: Layout) -> Shape {
-    Shape {
-        block_size: BLOCK as u32,
-        track_bytes: 64 << 10,
-        tracks: 16,
-        blocks: MAIN / BLOCK,
-        split: false,
-        heads: Heads::None,
-        home: layout.home(BLOCK as u32, 10),
-    }
+    Shape::small(layout, 16, MAIN / BLOCK)
 }
 
 fn options() -> OpenOptions {
@@ -218,21 +210,21 @@ fn a_store_in_use_or_of_another_shape_takes_no_copy() {
         };
         run(&[of(own), of(target)], 0, work).0
     };
-    let text = refused(own);
-    assert!(
-        text.contains("it has \"main\", and a copy would overwrite it"),
-        "{text}"
-    );
-    let text = refused(Shape { blocks: 400, ..own });
-    assert!(text.contains("blocks, the source"), "{text}");
-    let text = refused(Shape {
-        block_size: 8192,
-        ..own
-    });
-    assert!(
-        text.contains("its blocks have 8192 bytes, those of the source 4096"),
-        "{text}"
-    );
+    let cases = [
+        (own, "it has \"main\", and a copy would overwrite it"),
+        (Shape { blocks: 400, ..own }, "blocks, the source"),
+        (
+            Shape {
+                block_size: 8192,
+                ..own
+            },
+            "its blocks have 8192 bytes, those of the source 4096",
+        ),
+    ];
+    for (target, why) in cases {
+        let text = refused(target);
+        assert!(text.contains(why), "{why}: {text}");
+    }
 }
 
 /// All placements have one format: each takes over what the others have left, also after a power cut.

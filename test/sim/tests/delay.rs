@@ -10,7 +10,7 @@ use std::rc::Rc;
 use tonearm_base::{LooseBuf, Lsn, Nanos};
 use tonearm_disk::{Disk, OpenOptions, Piece};
 use tonearm_rt::Rt;
-use tonearm_sim::{Heads, Layout, Shape, StoreImage};
+use tonearm_sim::{Layout, Shape, StoreImage};
 use tonearm_world::{Crash, SimOptions, SimWorld};
 
 const BLOCK: u64 = 4096;
@@ -35,13 +35,8 @@ struct Cut {
 fn shape(seed: u64) -> Shape {
     let layouts = [Layout::Overwrite, Layout::Segments, Layout::Hylog];
     Shape {
-        block_size: BLOCK as u32,
-        track_bytes: 64 << 10,
-        tracks: 24,
-        blocks: BLOCKS,
         split: seed.is_multiple_of(2),
-        heads: Heads::None,
-        home: layouts[seed as usize % 3].home(BLOCK as u32, 10),
+        ..Shape::small(layouts[seed as usize % 3], 24, BLOCKS)
     }
 }
 

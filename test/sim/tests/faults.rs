@@ -7,18 +7,10 @@ use tonearm_base::{BufPool, Lsn, Nanos};
 use tonearm_engine::{CommitChange, Engine, EngineError, OpenOptions, Scrub};
 use tonearm_layout::Piece;
 use tonearm_rt::{IoError, Op, Rt};
-use tonearm_sim::{Heads, Shape, StoreImage};
+use tonearm_sim::{Layout, Shape, StoreImage};
 use tonearm_world::{DiskImage, Fault, FaultKind, Place};
 
-const SHAPE: Shape = Shape {
-    block_size: 4096,
-    track_bytes: 64 << 10,
-    tracks: 16,
-    blocks: 200,
-    split: false,
-    heads: Heads::None,
-    home: tonearm_engine::HomeParams::Overwrite,
-};
+const SHAPE: Shape = Shape::small(Layout::Overwrite, 16, 200);
 /// Offset of the log on the member.
 const LOG: u64 = 1 << 20;
 
@@ -256,35 +248,17 @@ fn members_that_do_not_belong_together_are_refused() {
         ..SHAPE
     };
     let image = shape.create();
-    let reopen = |image: &StoreImage| {
+    let reopen = |disks: Vec<DiskImage>| {
+        let image = image.with(disks);
         let (result, _) = image.run(0, |_, rt, image| opened(image, rt, OpenOptions::default()));
         result.map_err(|error| error.to_string())
     };
-    assert!(reopen(&image).is_ok());
-
-    let mut missing = image.clone();
-    missing.disks.pop();
-    assert!(
-        reopen(&missing)
-            .unwrap_err()
-            .contains("member 1 of the store is missing")
-    );
-
-    let mut twice = image.clone();
-    twice.disks[1] = twice.disks[0].clone();
-    assert!(reopen(&twice).unwrap_err().contains("was given twice"));
-
-    let mut truncated = image.clone();
-    let mut short = DiskImage::new(2 << 20);
+    let [log, data] = [0, 1].map(|index| image.disks[index].clone());
+    assert_eq!(reopen(image.disks.clone()), Ok(()));
     let mut start = vec![0; 2 << 20];
-    image.disks[1].read(0, &mut start);
+    data.read(0, &mut start);
+    let mut short = DiskImage::new(2 << 20);
     short.write(0, &start);
-    truncated.disks[1] = short;
-    assert!(
-        reopen(&truncated)
-            .unwrap_err()
-            .contains("member-1 is truncated")
-    );
 
     // The store was used while an old copy of its data member was put aside.
     let (_, world) = image.run(0, |_, rt, image| async move {
@@ -292,13 +266,20 @@ fn members_that_do_not_belong_together_are_refused() {
         write(&engine, 0, 1, 1).await.unwrap();
         engine.close().await.unwrap();
     });
-    let mut stale = of(shape, world.images());
-    stale.disks[1] = image.disks[1].clone();
-    assert!(
-        reopen(&stale)
-            .unwrap_err()
-            .contains("was not in use together with the rest of the store")
-    );
+    let used = world.images().remove(0);
+    let cases = [
+        (vec![log.clone()], "member 1 of the store is missing"),
+        (vec![log.clone(), log.clone()], "was given twice"),
+        (vec![log, short], "member-1 is truncated"),
+        (
+            vec![used, data],
+            "was not in use together with the rest of the store",
+        ),
+    ];
+    for (disks, why) in cases {
+        let refused = reopen(disks).unwrap_err();
+        assert!(refused.contains(why), "{why}: {refused}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use tonearm_drive_file::{DriveFile, DriveSpec, track_map, turn};
 use tonearm_engine::{CommitChange, Engine, EngineError};
 use tonearm_format::{HeadKind, Roles, SYSTEM_BLOCKS};
 use tonearm_rt::Rt;
-use tonearm_sim::{Heads, Shape, create, members};
+use tonearm_sim::{Heads, Layout, Shape, create, members};
 use tonearm_world::{DiskImage, Kind, SimDisk, SimOptions, SimWorld, Zeroing};
 
 const BLOCK: u32 = 4096;
@@ -170,16 +170,13 @@ fn two_log_drives_are_faster_for_several_clients() {
 #[test]
 fn a_drive_with_larger_sectors_than_the_log_is_refused() {
     let shape = Shape {
-        block_size: BLOCK,
         track_bytes: 40 << 10,
-        tracks: 32,
-        blocks: 64,
         split: true,
         heads: Heads::Tracks {
             kind: HeadKind::Online,
             drives: 1,
         },
-        home: tonearm_engine::HomeParams::Overwrite,
+        ..Shape::small(Layout::Overwrite, 32, 64)
     };
     let image = shape.create();
     let (refused, _) = image.run(0, async |_, rt, image| {

@@ -10,23 +10,11 @@ use std::rc::Rc;
 use tonearm_base::{LooseBuf, Lsn, Nanos};
 use tonearm_disk::{Disk, OpenOptions};
 use tonearm_rt::Rt;
-use tonearm_sim::{Heads, Layout, Shape, StoreImage};
-use tonearm_world::{DiskImage, SimOptions, SimWorld};
+use tonearm_sim::{Layout, Shape, StoreImage};
+use tonearm_world::DiskImage;
 
 const BLOCK: u64 = 4096;
 const BLOCKS: u64 = 256;
-
-fn shape(layout: Layout) -> Shape {
-    Shape {
-        block_size: BLOCK as u32,
-        track_bytes: 64 << 10,
-        tracks: 16,
-        blocks: BLOCKS,
-        split: false,
-        heads: Heads::None,
-        home: layout.home(BLOCK as u32, 10),
-    }
-}
 
 /// What the clients of a store have seen.
 #[derive(Clone, Copy, Default)]
@@ -47,11 +35,7 @@ struct Generation {
 
 /// Runs a generation on `image`. Returns the drives after it, and what the clients had seen by then.
 fn run(image: &StoreImage, before: Seen, generation: &Generation) -> (Vec<DiskImage>, Seen) {
-    let options = SimOptions {
-        seed: generation.seed,
-        ..SimOptions::default()
-    };
-    let world = SimWorld::new(options, image.disks.clone());
+    let (world, rt) = image.start(generation.seed);
     let seen = Rc::new(Cell::new(before));
     let taken = Rc::new(RefCell::new(None));
     let (shared, crash, cut) = (seen.clone(), taken.clone(), generation.cut);
@@ -60,7 +44,6 @@ fn run(image: &StoreImage, before: Seen, generation: &Generation) -> (Vec<DiskIm
             *crash.borrow_mut() = Some((now.clone(), shared.get()));
         }
     });
-    let rt = Rt::new(world.driver());
     let (own, image, client) = (rt.clone(), image.clone(), seen.clone());
     let (seed, drains) = (generation.seed, generation.drains);
     rt.block_on(async move {
@@ -158,7 +141,7 @@ fn lsns_never_go_back_over_power_cuts_and_orderly_ends() {
     for layout in [Layout::Overwrite, Layout::Segments, Layout::Hylog] {
         for seed in 0..40u64 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let mut image = shape(layout).create();
+            let mut image = Shape::small(layout, 16, BLOCKS).create();
             // The store was made with a few commits.
             let mut seen = Seen {
                 durable: Lsn(1),
@@ -189,7 +172,7 @@ fn lsns_never_go_back_over_power_cuts_and_orderly_ends() {
 #[test]
 fn recovery_with_nothing_to_replay_continues_lsns() {
     for layout in [Layout::Overwrite, Layout::Segments, Layout::Wolf] {
-        let mut image = shape(layout).create();
+        let mut image = Shape::small(layout, 16, BLOCKS).create();
         for round in 0..6u64 {
             let left = Rc::new(Cell::new((Lsn(0), Lsn(0))));
             let kept = left.clone();

@@ -9,9 +9,9 @@ use tonearm_disk::{Ack, OpenOptions};
 use tonearm_fs::{ACL_ACCESS, Allocate, Fs, ROOT_INO, Rename, SetXattr};
 use tonearm_fuse::testing::{By, Changes, Create, Make, Mount, Operation, When, Write, WriteKind};
 use tonearm_rt::Rt;
-use tonearm_sim::archives::{open_options, shape};
-use tonearm_sim::trees::{dump, sound, time};
-use tonearm_sim::{Layout, Shape, StoreImage};
+use tonearm_sim::archives::open_options;
+use tonearm_sim::trees::{dump, sound, store, time};
+use tonearm_sim::{Layout, StoreImage};
 use tonearm_world::SimWorld;
 
 /// What cuts leave on the drive, for each operation.
@@ -46,6 +46,17 @@ fn make(dir: u64, name: &[u8], mode: u32) -> Operation {
         mode,
         umask: 0,
         rdev: 0,
+    })
+}
+
+fn create(dir: u64, exclusive: bool) -> Operation {
+    Operation::Create(Create {
+        dir,
+        name: b"new".to_vec(),
+        mode: 0o100_600,
+        umask: 0,
+        exclusive,
+        direct: false,
     })
 }
 
@@ -136,11 +147,7 @@ impl Scene {
 
 /// Carries `last` out on a store with this answer to writes, and cuts the power when it is answered. Its effect is there.
 fn survives(name: &str, ack: Ack, last: impl AsyncFnOnce(&Scene) + 'static) {
-    let small = Shape {
-        blocks: 1,
-        ..shape(Layout::Overwrite, 32)
-    };
-    let image = small.create_with_spare(4 << 20);
+    let image = store(Layout::Overwrite, 4 << 20);
     let expected = Rc::new(RefCell::new(String::new()));
     let own = expected.clone();
     let (crash, _) = image.run(
@@ -166,10 +173,8 @@ fn survives(name: &str, ack: Ack, last: impl AsyncFnOnce(&Scene) + 'static) {
     for seed in 0..IMAGES {
         let (name, expected) = (name.to_string(), expected.borrow().clone());
         let left = image.with(crash.images(seed));
-        left.run(seed, move |_, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
-            let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-            sound(&disk).await.unwrap();
+        left.with_fs(seed, async move |_, _, fs| {
+            sound(fs.disk()).await.unwrap();
             assert_eq!(dump(&fs).await.unwrap(), expected, "{name} {ack:?}");
         });
     }
@@ -230,26 +235,8 @@ const CHANGES: [(&str, u64, u64, Last); 24] = [
         name: b"user.old".to_vec(),
     }),
     ("setfacl", 0, FILE, |s| set_xattr(s.f, ACL_ACCESS, &ACL)),
-    ("create", 9, DIRECTORY, |s| {
-        Operation::Create(Create {
-            dir: s.d,
-            name: b"new".to_vec(),
-            mode: 0o100_600,
-            umask: 0,
-            exclusive: true,
-            direct: false,
-        })
-    }),
-    ("create, its file synced", 9, 9, |s| {
-        Operation::Create(Create {
-            dir: s.d,
-            name: b"new".to_vec(),
-            mode: 0o100_600,
-            umask: 0,
-            exclusive: false,
-            direct: false,
-        })
-    }),
+    ("create", 9, DIRECTORY, |s| create(s.d, true)),
+    ("create, its file synced", 9, 9, |s| create(s.d, false)),
     ("mkdir", 0, DIRECTORY, |s| make(s.d, b"new", 0o040_700)),
     ("mknod", 0, DIRECTORY, |s| make(s.d, b"new", 0o010_700)),
     ("symlink", 0, DIRECTORY, |s| Operation::MakeLink {

@@ -3,59 +3,17 @@
 #![allow(clippy::unwrap_used)]
 
 use tonearm_base::Nanos;
-use tonearm_disk::{TreePages, TreeStop};
-use tonearm_fs::{
-    Fs, FsError, Inode, Key, NewInode, ROOT_INO, Rename, SetAttr, SetXattr, Tree as FsTree,
+use tonearm_disk::TreePages;
+use tonearm_fs::{Fs, FsError, Inode, Key, ROOT_INO, Rename, SetXattr, Tree as FsTree};
+use tonearm_sim::Layout;
+use tonearm_sim::trees::{
+    DIRECTORY, FILE, craft, inode_key, orphan_key, read, sized, sound, store, time, with_fs,
 };
-use tonearm_rt::Rt;
-use tonearm_sim::archives::{open_options, shape};
-use tonearm_sim::trees::{sound, time};
-use tonearm_sim::{Layout, Shape, StoreImage};
-
-const FILE: NewInode = NewInode {
-    mode: 0o100_644,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-};
-
-fn store(spare: u64) -> StoreImage {
-    let small = Shape {
-        blocks: 1,
-        ..shape(Layout::Overwrite, 32)
-    };
-    small.create_with_spare(spare)
-}
-
-/// Runs `test` with a file system in virtual time.
-fn with_fs<F>(spare: u64, test: impl FnOnce(Rt, Fs) -> F + 'static)
-where
-    F: Future<Output = ()> + 'static,
-{
-    store(spare).run(1, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-        test(rt, fs).await;
-        sound(&disk).await.unwrap();
-    });
-}
-
-/// Changes the tree beneath the file system, as a faulty program could.
-async fn craft(
-    fs: &Fs,
-    mut change: impl FnMut(&mut FsTree<'_, TreePages<'_>>) -> Option<()> + 'static,
-) {
-    let mut unit = fs.disk().begin();
-    unit.set_tree(Box::new(move |pages: &mut TreePages<'_>| {
-        change(&mut FsTree(pages)).ok_or(TreeStop::Refused)
-    }));
-    unit.end().await.unwrap();
-}
 
 /// A file has a bounded number of extended attributes, and of bytes of their names.
 #[test]
 fn a_file_has_a_bounded_number_of_attributes() {
-    with_fs(12 << 20, |_, fs| async move {
+    with_fs(12 << 20, async |_, fs| {
         for (len, most) in [(8, 1024), (254, (1 << 16) / 255)] {
             let ino = fs.make(ROOT_INO, &[b'a', len], FILE).await.unwrap().ino;
             let name = |number: usize| format!("{number:0>width$}", width = usize::from(len));
@@ -85,21 +43,10 @@ fn a_file_has_a_bounded_number_of_attributes() {
 /// An orphan that cannot be deleted keeps nobody from opening the file system. It is reported, and tried again by the next opening.
 #[test]
 fn an_orphan_that_cannot_be_deleted_is_left_and_tried_again() {
-    store(3 << 20).run(1, |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+    store(Layout::Overwrite, 3 << 20).with_fs(1, async move |_, rt, fs| {
+        let disk = fs.disk().clone();
         let kept = fs.make(ROOT_INO, b"kept", FILE).await.unwrap().ino;
         let good = fs.make_unnamed(ROOT_INO, FILE).await.unwrap().ino;
-        let orphan = |at| Key {
-            ino: 0,
-            kind: 6,
-            at,
-        };
-        let inode = |ino| Key {
-            ino,
-            kind: 1,
-            at: 0,
-        };
         let file = |list, blocks| Inode {
             mode: FILE.mode,
             list,
@@ -110,15 +57,15 @@ fn an_orphan_that_cannot_be_deleted_is_left_and_tried_again() {
         // the largest number.
         craft(&fs, move |tree| {
             let made = |ino, value: &[u8], note: &[u8], tree: &mut FsTree<'_, TreePages<'_>>| {
-                tree.put(inode(ino), value).ok()?;
-                tree.put(orphan(ino), note).ok()
+                tree.put(inode_key(ino), value).ok()?;
+                tree.put(orphan_key(ino), note).ok()
             };
-            tree.put(orphan(900), &[]).ok()?;
+            tree.put(orphan_key(900), &[]).ok()?;
             made(901, &file(77, 1).encode(), &[], tree)?;
             made(902, &file(0, 1 << 39).encode(), &[], tree)?;
             made(903, &file(0, 0).encode(), &[1, 2, 3], tree)?;
             made(904, &[1; 104], &[], tree)?;
-            tree.put(orphan(u64::MAX), &[]).ok()
+            tree.put(orphan_key(u64::MAX), &[]).ok()
         })
         .await;
         drop(fs);
@@ -130,7 +77,7 @@ fn an_orphan_that_cannot_be_deleted_is_left_and_tried_again() {
         fs.write(kept, 0, b"content").await.unwrap();
         // With what was missing it is deleted.
         craft(&fs, move |tree| {
-            tree.put(inode(901), &file(0, 0).encode()).ok()
+            tree.put(inode_key(901), &file(0, 0).encode()).ok()
         })
         .await;
         drop(fs);
@@ -143,7 +90,7 @@ fn an_orphan_that_cannot_be_deleted_is_left_and_tried_again() {
 /// Files that are open lose their names on a store without any space: that needs pages of the tree, which are kept for it.
 #[test]
 fn open_files_are_unlinked_on_a_full_store() {
-    with_fs(4 << 20, |rt, fs| async move {
+    with_fs(4 << 20, async |rt, fs| {
         let mut open = Vec::new();
         for number in 0..300u32 {
             let name = format!("open {number}").into_bytes();
@@ -181,10 +128,7 @@ fn open_files_are_unlinked_on_a_full_store() {
         for (name, _) in &open {
             fs.unlink(ROOT_INO, name).await.unwrap();
         }
-        let set = SetAttr {
-            size: Some(5000),
-            ..SetAttr::default()
-        };
+        let set = sized(5000);
         fs.set_attr(large, set).await.unwrap();
         fs.remove_xattr(1 + 302, b"a").await.unwrap();
         open.iter().for_each(|(_, ino)| fs.close_handle(*ino));
@@ -197,31 +141,20 @@ fn open_files_are_unlinked_on_a_full_store() {
 /// Directories that are above each other: a rename does not search the root for ever, and `check` finds them.
 #[test]
 fn directories_in_a_circle_are_damage() {
-    store(3 << 20).run(1, |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-        let directory = NewInode {
-            mode: 0o040_755,
-            ..FILE
-        };
-        let a = fs.make(ROOT_INO, b"a", directory).await.unwrap().ino;
-        let b = fs.make(a, b"b", directory).await.unwrap().ino;
-        fs.make(ROOT_INO, b"c", directory).await.unwrap();
+    store(Layout::Overwrite, 3 << 20).with_fs(1, async move |_, _, fs| {
+        let a = fs.make(ROOT_INO, b"a", DIRECTORY).await.unwrap().ino;
+        let b = fs.make(a, b"b", DIRECTORY).await.unwrap().ino;
+        fs.make(ROOT_INO, b"c", DIRECTORY).await.unwrap();
         let mut inode = fs.attr(a).await.unwrap().inode;
         inode.parent = b;
         craft(&fs, move |tree| {
-            let key = Key {
-                ino: a,
-                kind: 1,
-                at: 0,
-            };
-            tree.put(key, &inode.encode()).ok()
+            tree.put(inode_key(a), &inode.encode()).ok()
         })
         .await;
         let (from, to) = ((ROOT_INO, &b"c"[..]), (b, &b"c"[..]));
         let moved = fs.rename(from, to, Rename::Replace).await.unwrap_err();
         assert!(matches!(moved, FsError::Damaged(_)), "{moved}");
-        let problems = sound(&disk).await.unwrap_err();
+        let problems = sound(fs.disk()).await.unwrap_err();
         let text = format!("directory {a} is not below the root");
         assert!(problems.contains(&text), "{problems}");
     });
@@ -230,9 +163,7 @@ fn directories_in_a_circle_are_damage() {
 /// Two files whose items name the same block: what frees it for one of them does not take it from the other.
 #[test]
 fn a_file_frees_no_block_of_another_one() {
-    store(3 << 20).run(1, |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+    store(Layout::Overwrite, 3 << 20).with_fs(1, async move |_, _, fs| {
         let mut files = Vec::new();
         for name in [b"a", b"b"] {
             let ino = fs.make(ROOT_INO, name, FILE).await.unwrap().ino;
@@ -250,18 +181,13 @@ fn a_file_frees_no_block_of_another_one() {
             tree.put(extent(a), &of_b).ok()
         })
         .await;
-        let set = SetAttr {
-            size: Some(4096),
-            ..SetAttr::default()
-        };
+        let set = sized(4096);
         let cut = fs.set_attr(a, set).await.unwrap_err();
         assert!(matches!(cut, FsError::Damaged(_)), "{cut}");
         let punched = fs.allocate(a, 0, 4096, tonearm_fs::Allocate::Punch).await;
         assert!(matches!(punched, Err(FsError::Damaged(_))), "{punched:?}");
-        for piece in fs.read(b, 0, 8192).await.unwrap() {
-            assert!(matches!(&piece, tonearm_fs::Piece::Data(data) if data.iter().all(|byte| *byte == b'b')));
-        }
-        let problems = sound(&disk).await.unwrap_err();
+        assert_eq!(read(&fs, b, 0, 8192).await, [b'b'; 8192]);
+        let problems = sound(fs.disk()).await.unwrap_err();
         assert!(problems.contains("are not those of its list"), "{problems}");
     });
 }

@@ -10,31 +10,16 @@ use std::future::poll_fn;
 use std::rc::Rc;
 use std::task::Poll;
 use tonearm_base::Nanos;
-use tonearm_disk::{TreePages, TreeStop};
+use tonearm_disk::TreeStop;
 use tonearm_fs::{
-    ACL_ACCESS, ACL_DEFAULT, Allocate, Deletion, Fs, FsError, Inode, Key, NewInode, Piece,
-    ROOT_INO, Rename, SetAttr, Tree as FsTree,
+    ACL_ACCESS, ACL_DEFAULT, Allocate, Deletion, Fs, FsError, Inode, Piece, ROOT_INO, Rename,
+    SetAttr,
 };
-use tonearm_rt::Rt;
-use tonearm_sim::archives::{open_options, shape};
-use tonearm_sim::trees::{File, Node, SPACE, Step, Tree, dump, sound, time};
-use tonearm_sim::{Kind, Layout, Outcome, Shape, Size, StoreImage};
-use tonearm_world::SimWorld;
-
-const FILE: NewInode = NewInode {
-    mode: 0o100_644,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
+use tonearm_sim::trees::{
+    DIRECTORY, FILE, File, Node, SPACE, Step, Tree, acl, craft, dump, inode_key, orphan_key, read,
+    sized, sound, store, time, with_mode,
 };
-
-fn store(layout: Layout, spare: u64) -> StoreImage {
-    let small = Shape {
-        blocks: 1,
-        ..shape(layout, 32)
-    };
-    small.create_with_spare(spare)
-}
+use tonearm_sim::{Kind, Layout, Outcome, Size};
 
 /// After each power cut the files are those after one of the operations, with everything that was synced.
 #[test]
@@ -85,61 +70,54 @@ fn concurrent_operations_leave_a_sound_tree_after_a_cut() {
     let (mut operations, mut done) = (0, 0);
     for seed in 0..40 {
         let layout = [Layout::Overwrite, Layout::Hylog][seed as usize % 2];
-        let mut image = store(layout, SPACE);
+        let image = store(layout, SPACE);
         let counts = Rc::new(Cell::new((0, 0)));
         let own = counts.clone();
-        let (crash, _) = image.run(
-            seed,
-            move |world: SimWorld, rt: Rt, image: StoreImage| async move {
-                let disk = image.open_disk(&rt, open_options()).await.unwrap();
-                let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-                // What there is, as far as the clients have learned it.
-                let known = Rc::new(RefCell::new(Tree::default()));
-                let ended = Rc::new(Cell::new(0));
-                for client in 0..4 {
-                    let (fs, rt, known) = (fs.clone(), rt.clone(), known.clone());
-                    let (counts, ended) = (own.clone(), ended.clone());
-                    rt.clone().spawn(async move {
-                        let mut random = ChaCha8Rng::seed_from_u64(seed * 10 + client);
-                        for _ in 0..60 {
-                            let tree = known.borrow().clone();
-                            let step = Step::choose(&mut random, &tree);
-                            // Handles and numbers of new files are for one client.
-                            let is_alone = matches!(
-                                step,
-                                Step::Handle(_) | Step::Read(_) | Step::MakeUnnamed(_)
-                            );
-                            if is_alone {
-                                continue;
-                            }
-                            let result = step.run(&fs).await;
-                            let (all, good) = counts.get();
-                            counts.set((all + 1, good + u64::from(result.is_ok())));
-                            if let Err(error) = result {
-                                assert!(!error.contains(' '), "{step:?}: {error}");
-                            }
-                            if let Ok(tree) = learn(&fs).await {
-                                *known.borrow_mut() = tree;
-                            }
-                            rt.sleep(Nanos(random.next_u64() % 1_000_000)).await;
+        let crash = image.with_fs(seed, async move |world, rt, fs| {
+            let disk = fs.disk().clone();
+            // What there is, as far as the clients have learned it.
+            let known = Rc::new(RefCell::new(Tree::default()));
+            let ended = Rc::new(Cell::new(0));
+            for client in 0..4 {
+                let (fs, rt, known) = (fs.clone(), rt.clone(), known.clone());
+                let (counts, ended) = (own.clone(), ended.clone());
+                rt.clone().spawn(async move {
+                    let mut random = ChaCha8Rng::seed_from_u64(seed * 10 + client);
+                    for _ in 0..60 {
+                        let tree = known.borrow().clone();
+                        let step = Step::choose(&mut random, &tree);
+                        // Handles and numbers of new files are for one client.
+                        let is_alone =
+                            matches!(step, Step::Handle(_) | Step::Read(_) | Step::MakeUnnamed(_));
+                        if is_alone {
+                            continue;
                         }
-                        ended.set(ended.get() + 1);
-                    });
-                }
-                let stop = seed % 3 == 0;
-                while ended.get() < 4 && !(stop && rt.now() > Nanos::from_millis(20)) {
-                    rt.sleep(Nanos::from_millis(1)).await;
-                }
-                if ended.get() == 4 {
-                    sound(&disk).await.unwrap();
-                    disk.flush().await.unwrap();
-                }
-                world.crash()
-            },
-        );
-        image.disks = crash.images(seed);
-        image.run(seed, move |_, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+                        let result = step.run(&fs).await;
+                        let (all, good) = counts.get();
+                        counts.set((all + 1, good + u64::from(result.is_ok())));
+                        if let Err(error) = result {
+                            assert!(!error.contains(' '), "{step:?}: {error}");
+                        }
+                        if let Ok(tree) = learn(&fs).await {
+                            *known.borrow_mut() = tree;
+                        }
+                        rt.sleep(Nanos(random.next_u64() % 1_000_000)).await;
+                    }
+                    ended.set(ended.get() + 1);
+                });
+            }
+            let stop = seed % 3 == 0;
+            while ended.get() < 4 && !(stop && rt.now() > Nanos::from_millis(20)) {
+                rt.sleep(Nanos::from_millis(1)).await;
+            }
+            if ended.get() == 4 {
+                sound(&disk).await.unwrap();
+                disk.flush().await.unwrap();
+            }
+            world.crash()
+        });
+        let left = image.with(crash.images(seed));
+        left.with_disk(seed, async move |_, rt, disk| {
             sound(&disk).await.unwrap();
             let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
             dump(&fs).await.unwrap();
@@ -169,34 +147,26 @@ fn a_large_file_is_cut_off_or_deleted_as_a_whole() {
     let (mut before, mut between, mut after) = (0, 0, 0);
     for seed in 0..60 {
         let deletes = seed % 2 == 0;
-        let mut image = store(Layout::Overwrite, 24 << 20);
-        let (crash, _) = image.run(
-            seed,
-            move |world: SimWorld, rt: Rt, image: StoreImage| async move {
-                let disk = image.open_disk(&rt, open_options()).await.unwrap();
-                let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-                let attr = fs.make(ROOT_INO, b"large", FILE).await.unwrap();
-                fill(&fs, attr.ino, 3000).await;
-                disk.flush().await.unwrap();
-                let (own, flushed) = (fs.clone(), disk.clone());
-                rt.spawn(async move {
-                    let set = SetAttr {
-                        size: Some(5000),
-                        ..SetAttr::default()
-                    };
-                    match deletes {
-                        true => own.unlink(ROOT_INO, b"large").await.unwrap(),
-                        false => drop(own.set_attr(attr.ino, set).await.unwrap()),
-                    }
-                    flushed.flush().await.unwrap();
-                });
-                rt.sleep(Nanos(seed * 50_000)).await;
-                world.crash()
-            },
-        );
-        image.disks = crash.images(seed);
-        let (cut, _) = image.run(seed, move |_, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let image = store(Layout::Overwrite, 24 << 20);
+        let crash = image.with_fs(seed, async move |world, rt, fs| {
+            let disk = fs.disk().clone();
+            let attr = fs.make(ROOT_INO, b"large", FILE).await.unwrap();
+            fill(&fs, attr.ino, 3000).await;
+            disk.flush().await.unwrap();
+            let (own, flushed) = (fs.clone(), disk.clone());
+            rt.spawn(async move {
+                let set = sized(5000);
+                match deletes {
+                    true => own.unlink(ROOT_INO, b"large").await.unwrap(),
+                    false => drop(own.set_attr(attr.ino, set).await.unwrap()),
+                }
+                flushed.flush().await.unwrap();
+            });
+            rt.sleep(Nanos(seed * 50_000)).await;
+            world.crash()
+        });
+        let left = image.with(crash.images(seed));
+        let cut = left.with_disk(seed, async move |_, rt, disk| {
             let found = sound(&disk).await.unwrap().blocks;
             let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
             let report = sound(&disk).await.unwrap();
@@ -208,18 +178,11 @@ fn a_large_file_is_cut_off_or_deleted_as_a_whole() {
                 (0, true) => assert_eq!(report.blocks, 0),
                 (5000, false) => {
                     assert_eq!(report.blocks, 2);
-                    let set = SetAttr {
-                        size: Some(9000),
-                        ..SetAttr::default()
-                    };
+                    let set = sized(9000);
                     let ino = fs.look_up(ROOT_INO, b"large").await.unwrap().ino;
                     fs.set_attr(ino, set).await.unwrap();
-                    let tail = fs.read(ino, 5000, 4000).await.unwrap();
-                    let is_zero = tail.iter().all(|piece| match piece {
-                        Piece::Data(data) => data.iter().all(|byte| *byte == 0),
-                        Piece::Zero(_) => true,
-                    });
-                    assert!(is_zero, "what is added reads as zeroes");
+                    let tail = read(&fs, ino, 5000, 4000).await;
+                    assert_eq!(tail, [0; 4000], "what is added reads as zeroes");
                 }
                 (size, _) => assert_eq!((size, report.blocks), (3000 * 4096, 3000)),
             }
@@ -239,10 +202,8 @@ fn a_large_file_is_cut_off_or_deleted_as_a_whole() {
 #[test]
 fn a_file_is_deleted_in_one_unit_in_either_way() {
     for how in [Deletion::List, Deletion::Blocks] {
-        let image = store(Layout::Overwrite, SPACE);
-        image.run(1, move |_, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
-            let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        store(Layout::Overwrite, SPACE).with_fs(1, async move |_, rt, fs| {
+            let disk = fs.disk().clone();
             fs.set_deletion(how);
             let kept = fs.make(ROOT_INO, b"kept", FILE).await.unwrap();
             fill(&fs, kept.ino, 3).await;
@@ -267,17 +228,14 @@ fn a_file_is_deleted_in_one_unit_in_either_way() {
 /// A file that loses its name to another one is free when the rename has ended.
 #[test]
 fn a_file_that_a_rename_replaces_is_freed() {
-    let image = store(Layout::Overwrite, SPACE);
-    image.run(1, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+    store(Layout::Overwrite, SPACE).with_fs(1, async |_, _, fs| {
         for (name, blocks) in [(&b"old"[..], 10), (b"new", 3)] {
             let ino = fs.make(ROOT_INO, name, FILE).await.unwrap().ino;
             fill(&fs, ino, blocks).await;
         }
         let (from, to) = ((ROOT_INO, &b"new"[..]), (ROOT_INO, &b"old"[..]));
         fs.rename(from, to, Rename::Replace).await.unwrap();
-        assert_eq!(sound(&disk).await.unwrap().blocks, 3);
+        assert_eq!(sound(fs.disk()).await.unwrap().blocks, 3);
     });
 }
 
@@ -285,54 +243,42 @@ fn a_file_that_a_rename_replaces_is_freed() {
 /// opening; also when it has lost its name while it was being cut off.
 #[test]
 fn a_large_file_without_a_name_is_cut_off_and_deleted() {
-    let unnamed_first = [true, false];
-    for (seed, (unnamed_first, closes)) in (1..).zip(
-        unnamed_first
-            .into_iter()
-            .flat_map(|first| [(first, true), (first, false)]),
-    ) {
-        let mut image = store(Layout::Overwrite, 24 << 20);
-        let (crash, _) = image.run(
-            seed,
-            move |world: SimWorld, rt: Rt, image: StoreImage| async move {
-                let disk = image.open_disk(&rt, open_options()).await.unwrap();
-                let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-                let ino = fs.make(ROOT_INO, b"large", FILE).await.unwrap().ino;
-                fs.open_handle(ino).unwrap();
-                fill(&fs, ino, 3000).await;
-                if unnamed_first {
-                    fs.unlink(ROOT_INO, b"large").await.unwrap();
+    let cases = [(true, true), (true, false), (false, true), (false, false)];
+    for (seed, (unnamed_first, closes)) in (1..).zip(cases) {
+        let image = store(Layout::Overwrite, 24 << 20);
+        let crash = image.with_fs(seed, async move |world, rt, fs| {
+            let disk = fs.disk().clone();
+            let ino = fs.make(ROOT_INO, b"large", FILE).await.unwrap().ino;
+            fs.open_handle(ino).unwrap();
+            fill(&fs, ino, 3000).await;
+            if unnamed_first {
+                fs.unlink(ROOT_INO, b"large").await.unwrap();
+            }
+            let set = sized(5000);
+            let own = fs.clone();
+            let cut = rt.spawn(async move { own.set_attr(ino, set).await });
+            if !unnamed_first {
+                // The first unit has ended, and others are to come.
+                while fs.attr(ino).await.unwrap().inode.size != 5000 {
+                    rt.sleep(Nanos(10_000)).await;
                 }
-                let set = SetAttr {
-                    size: Some(5000),
-                    ..SetAttr::default()
-                };
-                let own = fs.clone();
-                let cut = rt.spawn(async move { own.set_attr(ino, set).await });
-                if !unnamed_first {
-                    // The first unit has ended, and others are to come.
-                    while fs.attr(ino).await.unwrap().inode.size != 5000 {
-                        rt.sleep(Nanos(10_000)).await;
-                    }
-                    assert!(fs.attr(ino).await.unwrap().inode.blocks > 2);
-                    fs.unlink(ROOT_INO, b"large").await.unwrap();
-                }
-                cut.await.unwrap();
+                assert!(fs.attr(ino).await.unwrap().inode.blocks > 2);
+                fs.unlink(ROOT_INO, b"large").await.unwrap();
+            }
+            cut.await.unwrap();
+            let report = sound(&disk).await.unwrap();
+            assert_eq!((report.orphans, report.blocks), (1, 2));
+            if closes {
+                fs.close_handle(ino);
+                rt.sleep(Nanos::from_millis(100)).await;
                 let report = sound(&disk).await.unwrap();
-                assert_eq!((report.orphans, report.blocks), (1, 2));
-                if closes {
-                    fs.close_handle(ino);
-                    rt.sleep(Nanos::from_millis(100)).await;
-                    let report = sound(&disk).await.unwrap();
-                    assert_eq!((report.inodes, report.orphans, report.blocks), (1, 0, 0));
-                }
-                disk.flush().await.unwrap();
-                world.crash()
-            },
-        );
-        image.disks = crash.images(seed);
-        image.run(seed, move |_, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+                assert_eq!((report.inodes, report.orphans, report.blocks), (1, 0, 0));
+            }
+            disk.flush().await.unwrap();
+            world.crash()
+        });
+        let left = image.with(crash.images(seed));
+        left.with_disk(seed, async move |_, rt, disk| {
             assert_eq!(sound(&disk).await.unwrap().orphans, u64::from(!closes));
             let _fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
             let report = sound(&disk).await.unwrap();
@@ -347,10 +293,7 @@ fn a_large_file_without_a_name_is_cut_off_and_deleted() {
 #[test]
 fn the_area_of_lists_grows_for_one_program_at_a_time() {
     for spare_mib in 16..48 {
-        let image = store(Layout::Overwrite, spare_mib << 20);
-        image.run(spare_mib, move |_, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
-            let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+        store(Layout::Overwrite, spare_mib << 20).with_fs(spare_mib, async move |_, rt, fs| {
             let programs: Vec<_> = (0..8u8)
                 .map(|program| {
                     let fs = fs.clone();
@@ -373,7 +316,7 @@ fn the_area_of_lists_grows_for_one_program_at_a_time() {
                     assert!(data.iter().all(|byte| usize::from(*byte) == program + 1));
                 }
             }
-            sound(&disk).await.unwrap();
+            sound(fs.disk()).await.unwrap();
         });
     }
 }
@@ -382,24 +325,19 @@ fn the_area_of_lists_grows_for_one_program_at_a_time() {
 /// root directory, which the next opening makes.
 #[test]
 fn a_cut_during_the_first_opening_leaves_a_store_that_opens() {
-    let mut image = store(Layout::Overwrite, 4 << 20);
-    let (crash, _) = image.run(
-        1,
-        move |world: SimWorld, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
-            let mut unit = disk.begin();
-            unit.set_tree(Box::new(|pages| match pages.count() {
-                0 => Err(TreeStop::Full),
-                _ => Err(TreeStop::Refused),
-            }));
-            assert!(unit.end().await.is_err());
-            disk.flush().await.unwrap();
-            world.crash()
-        },
-    );
-    image.disks = crash.images(1);
-    image.run(1, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+    let image = store(Layout::Overwrite, 4 << 20);
+    let crash = image.with_disk(1, async move |world, _, disk| {
+        let mut unit = disk.begin();
+        unit.set_tree(Box::new(|pages| match pages.count() {
+            0 => Err(TreeStop::Full),
+            _ => Err(TreeStop::Refused),
+        }));
+        assert!(unit.end().await.is_err());
+        disk.flush().await.unwrap();
+        world.crash()
+    });
+    let left = image.with(crash.images(1));
+    left.with_disk(1, async move |_, rt, disk| {
         assert!(disk.has_tree() && !tonearm_fs::has_root(&disk).await.unwrap());
         sound(&disk).await.unwrap();
         let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
@@ -412,9 +350,7 @@ fn a_cut_during_the_first_opening_leaves_a_store_that_opens() {
 /// the campaign had found one that did not.
 #[test]
 fn a_sync_waits_for_a_hole_that_begins_within_a_block() {
-    let image = store(Layout::Overwrite, 4 << 20);
-    image.run(1, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+    store(Layout::Overwrite, 4 << 20).with_disk(1, async |_, rt, disk| {
         let now = time(&rt)();
         let fs = Fs::open(&disk, &rt, move || now).await.unwrap();
         let ino = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
@@ -435,10 +371,7 @@ fn a_sync_waits_for_a_hole_that_begins_within_a_block() {
 /// A file that loses its last name while an operation uses it, and no handle, is deleted when the operation ends.
 #[test]
 fn file_in_use_by_an_operation_is_deleted_after_it() {
-    let image = store(Layout::Overwrite, 4 << 20);
-    image.run(1, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+    store(Layout::Overwrite, 4 << 20).with_fs(1, async move |_, rt, fs| {
         for _ in 0..20 {
             let ino = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
             let own = fs.clone();
@@ -448,7 +381,7 @@ fn file_in_use_by_an_operation_is_deleted_after_it() {
             let _ = write.await;
         }
         rt.sleep(Nanos::from_millis(100)).await;
-        let report = sound(&disk).await.unwrap();
+        let report = sound(fs.disk()).await.unwrap();
         assert_eq!((report.inodes, report.orphans, report.blocks), (1, 0, 0));
     });
 }
@@ -456,16 +389,10 @@ fn file_in_use_by_an_operation_is_deleted_after_it() {
 /// The caller of a truncation in several units is gone after the first one. The next write finds no blocks beyond the end.
 #[test]
 fn a_cut_that_was_left_is_completed_before_the_next_write() {
-    let image = store(Layout::Overwrite, 24 << 20);
-    image.run(3, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+    store(Layout::Overwrite, 24 << 20).with_fs(3, async move |_, rt, fs| {
         let ino = fs.make(ROOT_INO, b"large", FILE).await.unwrap().ino;
         fill(&fs, ino, 3000).await;
-        let set = SetAttr {
-            size: Some(5000),
-            ..SetAttr::default()
-        };
+        let set = sized(5000);
         let mut cut = Box::pin(fs.set_attr(ino, set));
         loop {
             let ended = poll_fn(|cx| Poll::Ready(cut.as_mut().poll(cx).is_ready())).await;
@@ -478,23 +405,17 @@ fn a_cut_that_was_left_is_completed_before_the_next_write() {
         drop(cut);
         assert!(fs.attr(ino).await.unwrap().inode.blocks > 1000);
         fs.write(ino, 2000 * 4096, b"x").await.unwrap();
-        for piece in fs.read(ino, 5000, 1990 * 4096).await.unwrap() {
-            match piece {
-                Piece::Data(data) => assert!(data.iter().all(|byte| *byte == 0)),
-                Piece::Zero(_) => {}
-            }
-        }
-        assert_eq!(sound(&disk).await.unwrap().blocks, 3);
+        let beyond = read(&fs, ino, 5000, 1990 * 4096).await;
+        assert!(beyond.iter().all(|byte| *byte == 0));
+        assert_eq!(sound(fs.disk()).await.unwrap().blocks, 3);
     });
 }
 
 /// Two deletions of one file, and a rename over a file that is being deleted, have looked at it before either can commit.
 #[test]
 fn concurrent_deletions_of_a_file_are_serialised() {
-    let image = store(Layout::Overwrite, SPACE);
-    image.run(4, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+    store(Layout::Overwrite, SPACE).with_fs(4, async move |_, rt, fs| {
+        let disk = fs.disk().clone();
         for renames in [false, true] {
             for name in [b"old", b"new"] {
                 let ino = fs.make(ROOT_INO, name, FILE).await.unwrap().ino;
@@ -534,37 +455,22 @@ fn concurrent_deletions_of_a_file_are_serialised() {
 /// Orphans whose list or inode is not there. The other files can be used, and `check` reports them.
 #[test]
 fn damaged_orphans_are_left_and_the_rest_goes_on() {
-    let image = store(Layout::Overwrite, SPACE);
-    image.run(5, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+    store(Layout::Overwrite, SPACE).with_fs(5, async move |_, rt, fs| {
+        let disk = fs.disk().clone();
         let ino = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
         fs.write(ino, 0, b"content").await.unwrap();
-        let mut unit = disk.begin();
-        unit.set_tree(Box::new(|pages: &mut TreePages<'_>| {
+        craft(&fs, |tree| {
             let inode = Inode {
                 mode: FILE.mode,
                 list: 77,
                 blocks: 1,
                 ..Inode::default()
             };
-            let mut tree = FsTree(pages);
-            let orphan = |at| Key {
-                ino: 0,
-                kind: 6,
-                at,
-            };
-            let first = Key {
-                ino: 900,
-                kind: 1,
-                at: 0,
-            };
-            let put = tree.put(first, &inode.encode());
-            let put = put.and_then(|()| tree.put(orphan(900), &[]));
-            put.and_then(|()| tree.put(orphan(901), &[]))
-                .map_err(|_| TreeStop::Refused)
-        }));
-        unit.end().await.unwrap();
+            tree.put(inode_key(900), &inode.encode()).ok()?;
+            tree.put(orphan_key(900), &[]).ok()?;
+            tree.put(orphan_key(901), &[]).ok()
+        })
+        .await;
         drop(fs);
         let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
         fs.write(ino, 0, b"CONTENT").await.unwrap();
@@ -579,10 +485,7 @@ fn damaged_orphans_are_left_and_the_rest_goes_on() {
 /// A store without space refuses, changes nothing, and goes on when something is deleted.
 #[test]
 fn a_full_store_refuses_and_goes_on() {
-    let image = store(Layout::Overwrite, 1 << 20);
-    image.run(1, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+    store(Layout::Overwrite, 1 << 20).with_fs(1, async |_, _, fs| {
         let large = fs.make(ROOT_INO, b"large", FILE).await.unwrap().ino;
         let (mut at, data) = (0, vec![1; 16 << 10]);
         let error = loop {
@@ -594,7 +497,7 @@ fn a_full_store_refuses_and_goes_on() {
         assert!(error.is_full(), "{error}");
         let size = fs.attr(large).await.unwrap().inode.size;
         assert_eq!(size, at, "the write that failed changed nothing");
-        sound(&disk).await.unwrap();
+        sound(fs.disk()).await.unwrap();
         let mut names = Vec::new();
         let error = loop {
             let name = format!("{:0>200}", names.len()).into_bytes();
@@ -604,7 +507,7 @@ fn a_full_store_refuses_and_goes_on() {
             }
         };
         assert!(error.is_full(), "{error}");
-        sound(&disk).await.unwrap();
+        sound(fs.disk()).await.unwrap();
         // A deletion needs no space, and gives some.
         fs.unlink(ROOT_INO, b"large").await.unwrap();
         let again = fs.make(ROOT_INO, b"again", FILE).await;
@@ -616,7 +519,7 @@ fn a_full_store_refuses_and_goes_on() {
             Err(_) => fs.make(ROOT_INO, b"again", FILE).await.unwrap().ino,
         };
         fs.write(again, 0, &data).await.unwrap();
-        let report = sound(&disk).await.unwrap();
+        let report = sound(fs.disk()).await.unwrap();
         assert_eq!((report.inodes, report.blocks), (2, 4));
     });
 }
@@ -627,56 +530,52 @@ fn a_file_that_is_opened_during_its_deletion_stays() {
     let opened = Rc::new(Cell::new(0));
     for turns in 1..13 {
         let counted = opened.clone();
-        store(Layout::Overwrite, 6 << 20).run(
-            turns,
-            move |_, rt: Rt, image: StoreImage| async move {
-                let disk = image.open_disk(&rt, open_options()).await.unwrap();
-                let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-                let file = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
-                fs.write(file, 0, b"content").await.unwrap();
-                // Writers of a volume for which the log has no space most of the time. They leave the tree as it is.
-                let made = disk.create_volume("other", 1 << 20, [5; 16], 0);
-                made.await.unwrap();
-                let stop = Rc::new(Cell::new(false));
-                for number in 0..8 {
-                    let (own, stop) = (disk.clone(), stop.clone());
-                    rt.spawn(async move {
-                        let volume = own.volume("other").unwrap();
-                        while !stop.get() {
-                            let mut unit = own.begin();
-                            let data = [number as u8; 8 << 10];
-                            unit.write(&volume, number << 16, &data).await.unwrap();
-                            unit.end().await.unwrap();
-                        }
-                    });
-                }
-                rt.sleep(Nanos::from_millis(50)).await;
-                let own = fs.clone();
-                let ended = Rc::new(Cell::new(false));
-                let end = ended.clone();
-                let deleted = rt.spawn(async move {
-                    own.unlink(ROOT_INO, b"file").await.unwrap();
-                    end.set(true);
+        store(Layout::Overwrite, 6 << 20).with_fs(turns, async move |_, rt, fs| {
+            let disk = fs.disk().clone();
+            let file = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
+            fs.write(file, 0, b"content").await.unwrap();
+            // Writers of a volume for which the log has no space most of the time. They leave the tree as it is.
+            let made = disk.create_volume("other", 1 << 20, [5; 16], 0);
+            made.await.unwrap();
+            let stop = Rc::new(Cell::new(false));
+            for number in 0..8 {
+                let (own, stop) = (disk.clone(), stop.clone());
+                rt.spawn(async move {
+                    let volume = own.volume("other").unwrap();
+                    while !stop.get() {
+                        let mut unit = own.begin();
+                        let data = [number as u8; 8 << 10];
+                        unit.write(&volume, number << 16, &data).await.unwrap();
+                        unit.end().await.unwrap();
+                    }
                 });
-                for _ in 0..turns {
-                    rt.sleep(Nanos(20_000)).await;
-                }
-                stop.set(true);
-                // After the end of the deletion there is no name by which to open it.
-                if ended.get() {
-                    return;
-                }
-                counted.set(counted.get() + 1);
-                fs.open_handle(file).unwrap();
-                deleted.await;
-                let attr = fs.attr(file).await.unwrap();
-                assert_eq!((attr.inode.nlink, attr.inode.size), (0, 7), "{turns}");
-                fs.close_handle(file);
-                rt.sleep(Nanos::from_secs(1)).await;
-                let gone = fs.attr(file).await;
-                assert!(matches!(gone, Err(FsError::NotFound)), "{turns}: {gone:?}");
-            },
-        );
+            }
+            rt.sleep(Nanos::from_millis(50)).await;
+            let own = fs.clone();
+            let ended = Rc::new(Cell::new(false));
+            let end = ended.clone();
+            let deleted = rt.spawn(async move {
+                own.unlink(ROOT_INO, b"file").await.unwrap();
+                end.set(true);
+            });
+            for _ in 0..turns {
+                rt.sleep(Nanos(20_000)).await;
+            }
+            stop.set(true);
+            // After the end of the deletion there is no name by which to open it.
+            if ended.get() {
+                return;
+            }
+            counted.set(counted.get() + 1);
+            fs.open_handle(file).unwrap();
+            deleted.await;
+            let attr = fs.attr(file).await.unwrap();
+            assert_eq!((attr.inode.nlink, attr.inode.size), (0, 7), "{turns}");
+            fs.close_handle(file);
+            rt.sleep(Nanos::from_secs(1)).await;
+            let gone = fs.attr(file).await;
+            assert!(matches!(gone, Err(FsError::NotFound)), "{turns}: {gone:?}");
+        });
     }
     // Deletions use the end of the log that is kept for them, so few of them wait.
     assert!(opened.get() > 0, "{}", opened.get());
@@ -686,66 +585,40 @@ fn a_file_that_is_opened_during_its_deletion_stays() {
 /// the commit that makes it.
 #[test]
 fn a_list_of_access_control_changes_with_the_mode() {
-    // user::rwx, user:7:rwx, group::r-x, mask::rwx, other::---
-    let entries = [(1, 7, !0), (2, 7, 7), (4, 5, !0), (16, 7, !0), (32, 0, !0)];
-    let list = move |limits: [u16; 3]| {
-        let mut bytes = vec![2, 0, 0, 0];
-        for (tag, permissions, id) in entries {
-            let limit = match tag {
-                1 => limits[0],
-                16 => limits[1],
-                32 => limits[2],
-                _ => 7,
-            };
-            bytes.extend(u16::to_le_bytes(tag));
-            bytes.extend(u16::to_le_bytes(permissions & limit));
-            bytes.extend(u32::to_le_bytes(id));
-        }
-        bytes
-    };
-    store(Layout::Overwrite, 1 << 20).run(1, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+    store(Layout::Overwrite, 1 << 20).with_fs(1, async |_, _, fs| {
+        let disk = fs.disk().clone();
         let commits = || disk.engine().marks().appended.0;
         let mode = async |ino| fs.attr(ino).await.unwrap().inode.mode & 0o7777;
         let file = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
         let before = commits();
-        let whole = list([7; 3]);
+        let whole = acl(0o770);
         let set = fs.set_acl(file, ACL_ACCESS, Some(&whole), true);
         set.await.unwrap();
         assert_eq!((commits() - before, mode(file).await), (1, 0o770));
-        let set = SetAttr {
-            mode: Some(0o640),
-            ..SetAttr::default()
-        };
+        let set = with_mode(0o640);
         fs.set_attr(file, set).await.unwrap();
         assert_eq!((commits() - before, mode(file).await), (2, 0o640));
         let kept = fs.xattr(file, ACL_ACCESS).await.unwrap();
-        assert_eq!(kept, list([6, 4, 0]));
+        assert_eq!(kept, acl(0o640));
         // With another size at once.
         let set = SetAttr {
-            mode: Some(0o600),
             size: Some(5),
-            ..SetAttr::default()
+            ..with_mode(0o600)
         };
         fs.set_attr(file, set).await.unwrap();
         assert_eq!(commits() - before, 3);
         let kept = fs.xattr(file, ACL_ACCESS).await.unwrap();
-        assert_eq!(kept, list([6, 0, 0]));
+        assert_eq!(kept, acl(0o600));
         let set = fs.set_acl(ROOT_INO, ACL_DEFAULT, Some(&whole), true);
         set.await.unwrap();
         let before = commits();
         let made = fs.make_masked(ROOT_INO, b"new", FILE, 0o077).await.unwrap();
         assert_eq!((commits() - before, mode(made.ino).await), (1, 0o640));
         let own = fs.xattr(made.ino, ACL_ACCESS).await.unwrap();
-        assert_eq!(own, list([6, 4, 0]));
-        let directory = NewInode {
-            mode: 0o040_755,
-            ..FILE
-        };
-        let made = fs.make(ROOT_INO, b"dir", directory).await.unwrap();
+        assert_eq!(own, acl(0o640));
+        let made = fs.make(ROOT_INO, b"dir", DIRECTORY).await.unwrap();
         let default = fs.xattr(made.ino, ACL_DEFAULT).await.unwrap();
-        assert_eq!(default, list([7; 3]));
+        assert_eq!(default, whole);
         // Without a list the mode says it all, and the umask counts.
         fs.set_acl(ROOT_INO, ACL_DEFAULT, None, true).await.unwrap();
         let made = fs.make_masked(ROOT_INO, b"plain", FILE, 0o077);

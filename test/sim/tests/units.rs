@@ -8,46 +8,10 @@ use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_fs::{
-    Allocate, Attr, Fs, FsError, NewInode, Piece, ROOT_INO, Rename, SetAttr, SetXattr, Unit,
-    UnitCounts,
+    Allocate, Attr, Fs, FsError, Piece, ROOT_INO, Rename, SetAttr, SetXattr, Unit, UnitCounts,
 };
-use tonearm_rt::Rt;
-use tonearm_sim::archives::{open_options, shape};
-use tonearm_sim::trees::{dump, sound, time};
-use tonearm_sim::{Layout, Shape, StoreImage};
-use tonearm_world::SimWorld;
-
-const FILE: NewInode = NewInode {
-    mode: 0o100_644,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-};
-const DIRECTORY: NewInode = NewInode {
-    mode: 0o040_755,
-    ..FILE
-};
-
-fn store(spare: u64) -> StoreImage {
-    let small = Shape {
-        blocks: 1,
-        ..shape(Layout::Overwrite, 32)
-    };
-    small.create_with_spare(spare)
-}
-
-/// Runs `test` with a file system in virtual time.
-fn with_fs<F>(spare: u64, test: impl FnOnce(Rt, Fs) -> F + 'static)
-where
-    F: Future<Output = ()> + 'static,
-{
-    store(spare).run(1, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-        test(rt, fs).await;
-        sound(&disk).await.unwrap();
-    });
-}
+use tonearm_sim::Layout;
+use tonearm_sim::trees::{self, DIRECTORY, FILE, dump, sized, sound, store, with_fs, with_mode};
 
 async fn make(fs: &Fs, name: &[u8], content: &[u8]) -> u64 {
     let made = fs.make(ROOT_INO, name, FILE).await.unwrap();
@@ -76,7 +40,7 @@ async fn is_conflict(unit: Unit) -> bool {
 /// Others see nothing of a unit until it ends, and then all of it; of an aborted one nothing remains.
 #[test]
 fn others_see_all_of_a_unit_or_nothing() {
-    with_fs(8 << 20, |_, fs| async move {
+    with_fs(8 << 20, async |_, fs| {
         let (a, b) = (
             make(&fs, b"a", b"old a").await,
             make(&fs, b"b", b"old b").await,
@@ -86,15 +50,7 @@ fn others_see_all_of_a_unit_or_nothing() {
             let unit = fs.begin().unwrap();
             let own = unit.fs();
             own.write(a, 0, b"new a").await.unwrap();
-            own.set_attr(
-                b,
-                SetAttr {
-                    size: Some(1),
-                    ..SetAttr::default()
-                },
-            )
-            .await
-            .unwrap();
+            own.set_attr(b, sized(1)).await.unwrap();
             own.rename((ROOT_INO, b"b"), (ROOT_INO, b"c"), Rename::Replace)
                 .await
                 .unwrap();
@@ -132,111 +88,68 @@ fn others_see_all_of_a_unit_or_nothing() {
     });
 }
 
-/// What somebody else may do while a unit is open.
-type Other = fn(&Fs, u64, u64) -> std::pin::Pin<Box<dyn Future<Output = ()> + '_>>;
+/// What somebody else may do while a unit is open that reads file a and writes file b, and whether the unit conflicts with it.
+const OTHERS: [(&str, bool); 16] = [
+    ("nothing", false),
+    ("another file", false),
+    ("a file that it reads", true),
+    ("a file that it writes", true),
+    ("the same length again", true),
+    ("space of it", true),
+    ("attributes that it changes", true),
+    ("the name that it makes", true),
+    ("the name that it removes", true),
+    ("the directory that it fills", true),
+    ("the directory that it empties", true),
+    ("other names of a directory", false),
+    ("an attribute that it sets", true),
+    ("the mode that it sets", true),
+    ("the owner, where it sets the mode", false),
+    ("the content of what it renames", false),
+];
 
-/// A unit reads file a and writes file b.
+/// Does what is called `what` in [`OTHERS`].
+async fn disturb(what: &str, fs: &Fs, a: u64, b: u64) -> Result<(), FsError> {
+    let of = async |name: &[u8]| fs.look_up(ROOT_INO, name).await.map(|attr| attr.ino);
+    let owner = SetAttr {
+        uid: Some(9),
+        ..SetAttr::default()
+    };
+    match what {
+        "nothing" => Ok(()),
+        "another file" => fs.make(ROOT_INO, b"other", FILE).await.map(drop),
+        "a file that it reads" => fs.write(a, 1, b"!").await.map(drop),
+        "a file that it writes" => fs.write(b, 9, b"!").await.map(drop),
+        "the same length again" => fs.set_attr(b, sized(5)).await.map(drop),
+        "space of it" => fs.allocate(b, 0, 1, Allocate::Punch).await,
+        "attributes that it changes" => fs.set_attr(b, with_mode(0o600)).await.map(drop),
+        "the name that it makes" => fs.make(ROOT_INO, b"made", FILE).await.map(drop),
+        "the name that it removes" => fs.unlink(ROOT_INO, b"gone").await,
+        "the directory that it fills" => fs.remove_dir(ROOT_INO, b"empty").await,
+        "the directory that it empties" => {
+            fs.make(of(b"old").await?, b"late", FILE).await.map(drop)
+        }
+        "other names of a directory" => {
+            let empty = of(b"empty").await?;
+            fs.make(empty, b"late", DIRECTORY).await.map(drop)
+        }
+        "an attribute that it sets" => fs.set_xattr(a, b"user.x", b"2", SetXattr::Any).await,
+        "the mode that it sets" => {
+            let plain = of(b"plain").await?;
+            fs.set_attr(plain, with_mode(0o600)).await.map(drop)
+        }
+        "the owner, where it sets the mode" => {
+            fs.set_attr(of(b"plain").await?, owner).await.map(drop)
+        }
+        "the content of what it renames" => fs.write(of(b"log").await?, 3, b"more").await.map(drop),
+        _ => panic!("{what}"),
+    }
+}
+
 #[test]
 fn unit_conflicts_only_with_changes_to_what_it_uses() {
-    let others: [(&str, bool, Other); 16] = [
-        ("nothing", false, |_, _, _| Box::pin(async {})),
-        ("another file", false, |fs, _, _| {
-            Box::pin(async {
-                make(fs, b"other", b"x").await;
-            })
-        }),
-        ("a file that it reads", true, |fs, a, _| {
-            Box::pin(async move { fs.write(a, 1, b"!").await.map(drop).unwrap() })
-        }),
-        ("a file that it writes", true, |fs, _, b| {
-            Box::pin(async move { fs.write(b, 9, b"!").await.map(drop).unwrap() })
-        }),
-        ("the same length again", true, |fs, _, b| {
-            Box::pin(async move {
-                let set = SetAttr {
-                    size: Some(5),
-                    ..SetAttr::default()
-                };
-                fs.set_attr(b, set).await.unwrap();
-            })
-        }),
-        ("space of it", true, |fs, _, b| {
-            Box::pin(async move {
-                fs.allocate(b, 0, 1, Allocate::Punch).await.unwrap();
-            })
-        }),
-        ("attributes that it changes", true, |fs, _, b| {
-            Box::pin(async move {
-                let set = SetAttr {
-                    mode: Some(0o600),
-                    ..SetAttr::default()
-                };
-                fs.set_attr(b, set).await.unwrap();
-            })
-        }),
-        ("the name that it makes", true, |fs, _, _| {
-            Box::pin(async {
-                make(fs, b"made", b"").await;
-            })
-        }),
-        ("the name that it removes", true, |fs, _, _| {
-            Box::pin(async {
-                fs.unlink(ROOT_INO, b"gone").await.unwrap();
-            })
-        }),
-        ("the directory that it fills", true, |fs, _, _| {
-            Box::pin(async {
-                fs.remove_dir(ROOT_INO, b"empty").await.unwrap();
-            })
-        }),
-        ("the directory that it empties", true, |fs, _, _| {
-            Box::pin(async {
-                let dir = fs.look_up(ROOT_INO, b"old").await.unwrap().ino;
-                fs.make(dir, b"late", FILE).await.unwrap();
-            })
-        }),
-        ("other names of a directory", false, |fs, _, _| {
-            Box::pin(async {
-                let dir = fs.look_up(ROOT_INO, b"empty").await.unwrap().ino;
-                fs.make(dir, b"late", DIRECTORY).await.unwrap();
-            })
-        }),
-        ("an attribute that it sets", true, |fs, a, _| {
-            Box::pin(async move {
-                fs.set_xattr(a, b"user.x", b"2", SetXattr::Any)
-                    .await
-                    .unwrap();
-            })
-        }),
-        ("the mode that it sets", true, |fs, _, _| {
-            Box::pin(async {
-                let plain = fs.look_up(ROOT_INO, b"plain").await.unwrap().ino;
-                let set = SetAttr {
-                    mode: Some(0o600),
-                    ..SetAttr::default()
-                };
-                fs.set_attr(plain, set).await.unwrap();
-            })
-        }),
-        ("the owner, where it sets the mode", false, |fs, _, _| {
-            Box::pin(async {
-                let plain = fs.look_up(ROOT_INO, b"plain").await.unwrap().ino;
-                let set = SetAttr {
-                    uid: Some(9),
-                    ..SetAttr::default()
-                };
-                fs.set_attr(plain, set).await.unwrap();
-            })
-        }),
-        ("the content of what it renames", false, |fs, _, _| {
-            Box::pin(async {
-                let log = fs.look_up(ROOT_INO, b"log").await.unwrap().ino;
-                fs.write(log, 3, b"more").await.unwrap();
-            })
-        }),
-    ];
-    for (what, conflicts, other) in others {
-        with_fs(8 << 20, move |rt, fs| async move {
+    for (what, conflicts) in OTHERS {
+        with_fs(8 << 20, async move |rt, fs| {
             let (a, b) = (
                 make(&fs, b"a", b"aaaaa").await,
                 make(&fs, b"b", b"bbbbb").await,
@@ -251,10 +164,7 @@ fn unit_conflicts_only_with_changes_to_what_it_uses() {
             let own = unit.fs().clone();
             assert_eq!(text(&own, a).await, "aaaaa");
             own.write(b, 0, b"BB").await.unwrap();
-            let set = SetAttr {
-                mode: Some(0o640),
-                ..SetAttr::default()
-            };
+            let set = with_mode(0o640);
             own.set_attr(b, set).await.unwrap();
             own.set_attr(plain, set).await.unwrap();
             own.make(ROOT_INO, b"made", FILE).await.unwrap();
@@ -270,7 +180,7 @@ fn unit_conflicts_only_with_changes_to_what_it_uses() {
                 .unwrap();
             // Times have milliseconds here. With other times it is a change.
             rt.sleep(Nanos::from_millis(2)).await;
-            other(&fs, a, b).await;
+            disturb(what, &fs, a, b).await.unwrap();
             let theirs = dump(&fs).await.unwrap();
             assert_eq!(is_conflict(unit).await, conflicts, "{what}");
             if conflicts {
@@ -288,7 +198,7 @@ fn unit_conflicts_only_with_changes_to_what_it_uses() {
 /// Two units move two directories into each other. One of them ends.
 #[test]
 fn no_directory_gets_above_itself() {
-    with_fs(8 << 20, |_, fs| async move {
+    with_fs(8 << 20, async |_, fs| {
         let mut dirs = Vec::new();
         for name in [&b"a"[..], b"b"] {
             dirs.push(fs.make(ROOT_INO, name, DIRECTORY).await.unwrap().ino);
@@ -312,19 +222,11 @@ fn no_directory_gets_above_itself() {
 /// A unit that finds that it conflicts says so at once, and never calls the file system damaged.
 #[test]
 fn a_unit_that_cannot_end_refuses_its_operations() {
-    with_fs(8 << 20, |_, fs| async move {
+    with_fs(8 << 20, async |_, fs| {
         let a = make(&fs, b"a", &[1; 20_000]).await;
         let unit = fs.begin().unwrap();
         unit.fs().write(a, 30_000, &[2; 9000]).await.unwrap();
-        fs.set_attr(
-            a,
-            SetAttr {
-                size: Some(0),
-                ..SetAttr::default()
-            },
-        )
-        .await
-        .unwrap();
+        fs.set_attr(a, sized(0)).await.unwrap();
         fs.write(a, 0, &[3; 40_000]).await.unwrap();
         for _ in 0..2 {
             let refused = unit.fs().write(a, 30_000, &[4; 20_000]).await;
@@ -338,7 +240,7 @@ fn a_unit_that_cannot_end_refuses_its_operations() {
 /// Files that lose their last name in a unit are deleted after it, and none of their space is lost.
 #[test]
 fn files_deleted_in_a_unit_are_freed_after_its_commit() {
-    with_fs(8 << 20, |rt, fs| async move {
+    with_fs(8 << 20, async |rt, fs| {
         let (a, b) = (
             make(&fs, b"a", &[1; 50_000]).await,
             make(&fs, b"b", &[1; 50_000]).await,
@@ -370,7 +272,7 @@ fn files_deleted_in_a_unit_are_freed_after_its_commit() {
 /// Units hold a bounded part of the memory. One that needs more fails alone, and operations outside of units go on.
 #[test]
 fn units_use_a_bounded_share_of_memory() {
-    with_fs(24 << 20, |_, fs| async move {
+    with_fs(24 << 20, async |_, fs| {
         let most = fs.disk().shadow_bytes_max();
         let a = make(&fs, b"a", b"").await;
         let mut units = Vec::new();
@@ -435,7 +337,7 @@ async fn fill(fs: &Fs, file: u64, mut at: u64, units: &[Unit]) -> (u64, Vec<(u64
 /// The unit that needs the last space gets what open units hold, the oldest one first. One that has changed nothing goes on.
 #[test]
 fn the_oldest_unit_ends_when_space_is_short() {
-    with_fs(8 << 20, |_, fs| async move {
+    with_fs(8 << 20, async |_, fs| {
         let file = make(&fs, b"file", b"").await;
         let units: Vec<Unit> = (0..4).map(|_| fs.begin().unwrap()).collect();
         // The first one only reads, and tries what is not possible.
@@ -474,20 +376,14 @@ fn the_oldest_unit_ends_when_space_is_short() {
 /// A unit that has changed something keeps what others free since; it ends before they get ENOSPC.
 #[test]
 fn a_unit_that_keeps_freed_space_ends_when_space_is_short() {
-    with_fs(8 << 20, |_, fs| async move {
+    with_fs(8 << 20, async |_, fs| {
         let freed = make(&fs, b"freed", &[5; 256 << 10]).await;
         let file = make(&fs, b"file", b"").await;
         let (end, _) = fill(&fs, file, 0, &[]).await;
         let unit = fs.begin().unwrap();
-        let attr = SetAttr {
-            mode: Some(0o600),
-            ..SetAttr::default()
-        };
+        let attr = with_mode(0o600);
         unit.fs().set_attr(file, attr).await.unwrap();
-        let nothing = SetAttr {
-            size: Some(0),
-            ..SetAttr::default()
-        };
+        let nothing = sized(0);
         fs.set_attr(freed, nothing).await.unwrap();
         let (more, ended) = fill(&fs, file, end, std::slice::from_ref(&unit)).await;
         assert_eq!(ended.len(), 1);
@@ -548,51 +444,46 @@ const SUM: u64 = 100 * FILES as u64;
 fn transfers_in_units_keep_their_sum_after_a_cut() {
     let (mut committed, mut conflicts) = (0, 0);
     for seed in 0..40 {
-        let mut image = store(4 << 20);
+        let image = store(Layout::Overwrite, 4 << 20);
         let counts = Rc::new(Cell::new(UnitCounts::default()));
         let own = counts.clone();
-        let ((crash, durable), _) = image.run(
-            seed,
-            move |world: SimWorld, rt: Rt, image: StoreImage| async move {
-                let disk = image.open_disk(&rt, open_options()).await.unwrap();
-                let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-                for file in 0..FILES {
-                    make(&fs, &[b'0' + file], b"100").await;
-                }
-                fs.sync(None).await.unwrap();
-                for client in 0..3 {
-                    let (fs, task) = (fs.clone(), rt.clone());
-                    rt.spawn_detached(async move {
-                        let mut random = ChaCha8Rng::seed_from_u64(seed * 16 + client);
-                        loop {
-                            let mut file = || (random.next_u64() % u64::from(FILES)) as u8;
-                            let (from, to) = (file(), file());
-                            match transfer(&fs, from, to, 1 + random.next_u64() % 20).await {
-                                Ok(Some(lsn)) if random.next_u64().is_multiple_of(2) => {
-                                    fs.disk().wait_durable(lsn).await.unwrap();
-                                }
-                                Ok(_) | Err(FsError::Conflict(_) | FsError::NotFound) => {}
-                                Err(error) => panic!("{error:?}"),
+        let (crash, durable) = image.with_fs(seed, async move |world, rt, fs| {
+            let disk = fs.disk().clone();
+            for file in 0..FILES {
+                make(&fs, &[b'0' + file], b"100").await;
+            }
+            fs.sync(None).await.unwrap();
+            for client in 0..3 {
+                let (fs, task) = (fs.clone(), rt.clone());
+                rt.spawn_detached(async move {
+                    let mut random = ChaCha8Rng::seed_from_u64(seed * 16 + client);
+                    loop {
+                        let mut file = || (random.next_u64() % u64::from(FILES)) as u8;
+                        let (from, to) = (file(), file());
+                        match transfer(&fs, from, to, 1 + random.next_u64() % 20).await {
+                            Ok(Some(lsn)) if random.next_u64().is_multiple_of(2) => {
+                                fs.disk().wait_durable(lsn).await.unwrap();
                             }
-                            if let Some(sum) = sum(&fs).await.unwrap() {
-                                assert_eq!(sum, SUM, "seed {seed}");
-                            }
-                            task.sleep(Nanos(random.next_u64() % 3_000_000)).await;
+                            Ok(_) | Err(FsError::Conflict(_) | FsError::NotFound) => {}
+                            Err(error) => panic!("{error:?}"),
                         }
-                    });
-                }
-                let pause = ChaCha8Rng::seed_from_u64(seed).next_u64() % 200_000_000;
-                rt.sleep(Nanos(1_000_000 + pause)).await;
-                own.set(fs.unit_counts());
-                let durable = disk.engine().marks().durable;
-                (world.crash(), durable)
-            },
-        );
-        image.disks = crash.images(seed);
-        image.run(seed, move |_, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+                        if let Some(sum) = sum(&fs).await.unwrap() {
+                            assert_eq!(sum, SUM, "seed {seed}");
+                        }
+                        task.sleep(Nanos(random.next_u64() % 3_000_000)).await;
+                    }
+                });
+            }
+            let pause = ChaCha8Rng::seed_from_u64(seed).next_u64() % 200_000_000;
+            rt.sleep(Nanos(1_000_000 + pause)).await;
+            own.set(fs.unit_counts());
+            let durable = disk.engine().marks().durable;
+            (world.crash(), durable)
+        });
+        let left = image.with(crash.images(seed));
+        left.with_disk(seed, async move |_, rt, disk| {
             assert!(disk.engine().marks().appended >= durable, "seed {seed}");
-            let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
+            let fs = Fs::open(&disk, &rt, trees::time(&rt)).await.unwrap();
             sound(&disk).await.unwrap();
             assert_eq!(sum(&fs).await.unwrap(), Some(SUM), "seed {seed}");
         });
@@ -607,8 +498,7 @@ fn transfers_in_units_keep_their_sum_after_a_cut() {
 /// it was. The sync of the directory waits for the unit nevertheless; likewise that of a file with another attribute.
 #[test]
 fn file_sync_covers_unit_changes_outside_the_inode() {
-    store(1 << 20).run(1, |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+    store(Layout::Overwrite, 1 << 20).with_disk(1, async |_, rt, disk| {
         let fs = Fs::open(&disk, &rt, Default::default).await.unwrap();
         fs.open_handle(ROOT_INO).unwrap();
         make(&fs, b"name", b"").await;
@@ -640,12 +530,9 @@ fn file_sync_covers_unit_changes_outside_the_inode() {
 /// What a unit has changed first is compared with what others commit, also when the unit changes it again after them.
 #[test]
 fn a_second_change_does_not_hide_what_others_have_changed() {
-    with_fs(1 << 20, |_, fs| async move {
+    with_fs(1 << 20, async |_, fs| {
         let file = make(&fs, b"file", b"").await;
-        let mode = |mode| SetAttr {
-            mode: Some(mode),
-            ..SetAttr::default()
-        };
+        let mode = |mode| with_mode(mode);
         let unit = fs.begin().unwrap();
         unit.fs().set_attr(file, mode(0o600)).await.unwrap();
         fs.set_attr(file, mode(0o640)).await.unwrap();
@@ -666,7 +553,7 @@ fn a_second_change_does_not_hide_what_others_have_changed() {
 fn read_during_a_unit_commit_is_not_torn() {
     const RUNS: u64 = 32;
     for wait in 0..20u64 {
-        with_fs(8 << 20, move |rt, fs| async move {
+        with_fs(8 << 20, async move |rt, fs| {
             let file = make(&fs, b"file", b"").await;
             for at in 0..RUNS {
                 fs.write(file, at * 8192, &[7; 4096]).await.unwrap();
@@ -674,10 +561,7 @@ fn read_during_a_unit_commit_is_not_torn() {
             fs.disk().flush().await.unwrap();
             fs.disk().engine().drain().await.unwrap();
             let unit = fs.begin().unwrap();
-            let cut = SetAttr {
-                size: Some(0),
-                ..SetAttr::default()
-            };
+            let cut = sized(0);
             unit.fs().set_attr(file, cut).await.unwrap();
             let own = fs.clone();
             let reader = rt.spawn(async move { own.read(file, 0, 1 << 20).await });

@@ -3,41 +3,15 @@
 #![allow(clippy::unwrap_used)]
 
 use tonearm_fs::{Attr, Fs, FsError, NewInode, ROOT_INO, Rename, SetXattr, Unit};
-use tonearm_rt::Rt;
-use tonearm_sim::archives::{open_options, shape};
-use tonearm_sim::trees::{sound, time};
-use tonearm_sim::{Layout, Shape, StoreImage};
+use tonearm_sim::trees::{self, DIRECTORY, with_fs};
 
 const FILE: NewInode = NewInode {
     mode: 0o100_600,
-    uid: 0,
-    gid: 0,
-    rdev: 0,
-};
-const DIRECTORY: NewInode = NewInode {
-    mode: 0o040_755,
-    ..FILE
+    ..trees::FILE
 };
 /// Users.
 const ONE: u32 = 1001;
 const OTHER: u32 = 1002;
-
-fn with_fs<F>(spare: u64, test: impl FnOnce(Rt, Fs) -> F + 'static)
-where
-    F: Future<Output = ()> + 'static,
-{
-    let small = Shape {
-        blocks: 1,
-        ..shape(Layout::Overwrite, 32)
-    };
-    let image = small.create_with_spare(spare);
-    image.run(1, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let fs = Fs::open(&disk, &rt, time(&rt)).await.unwrap();
-        test(rt, fs).await;
-        sound(&disk).await.unwrap();
-    });
-}
 
 fn of(uid: u32, kind: NewInode) -> NewInode {
     NewInode { uid, ..kind }
@@ -46,7 +20,7 @@ fn of(uid: u32, kind: NewInode) -> NewInode {
 /// A name that stands for another file than the kernel has looked up is taken away only by one who may.
 #[test]
 fn only_owners_unlink_names_in_sticky_directories() {
-    with_fs(8 << 20, |_, fs| async move {
+    with_fs(8 << 20, async |_, fs| {
         let sticky = NewInode {
             mode: 0o041_777,
             ..DIRECTORY
@@ -82,14 +56,12 @@ fn only_owners_unlink_names_in_sticky_directories() {
             assert!(refused(renamed), "{from:?} {to:?} {how:?}");
         }
         // To and from another directory.
-        assert!(refused(
-            one.rename((dir, b"other"), (open, b"moved"), Rename::Replace)
-                .await
-        ));
-        assert!(refused(
-            one.rename((open, b"one"), (dir, b"other"), Rename::Replace)
-                .await
-        ));
+        for (from, to) in [
+            ((dir, &b"other"[..]), (open, &b"moved"[..])),
+            ((open, b"one"), (dir, b"other")),
+        ] {
+            assert!(refused(one.rename(from, to, Rename::Replace).await));
+        }
         // In a unit, too.
         let unit = one.begin().unwrap();
         assert!(refused(unit.fs().unlink(dir, b"other").await));
@@ -120,7 +92,7 @@ fn only_owners_unlink_names_in_sticky_directories() {
 /// One user leaves places for others.
 #[test]
 fn a_user_has_a_part_of_the_units() {
-    with_fs(8 << 20, |_, fs| async move {
+    with_fs(8 << 20, async |_, fs| {
         let one = fs.for_user(Some(ONE));
         let units: Vec<_> = (0..128).map(|_| one.begin().unwrap()).collect();
         assert!(matches!(one.begin(), Err(FsError::TooManyUnits(128))));
@@ -134,7 +106,7 @@ fn a_user_has_a_part_of_the_units() {
 /// Many users together leave a part of the units to root.
 #[test]
 fn root_has_a_part_of_the_units() {
-    with_fs(8 << 20, |_, fs| async move {
+    with_fs(8 << 20, async |_, fs| {
         let mut units = Vec::new();
         for user in 0..7 {
             let of_user = fs.for_user(Some(ONE + user));
@@ -169,7 +141,7 @@ async fn use_up(fs: &Fs, ino: u64) -> Vec<Unit> {
 /// One user leaves memory to others, and root has what all of them leave.
 #[test]
 fn a_user_has_a_part_of_the_memory_of_units() {
-    with_fs(8 << 20, |_, fs| async move {
+    with_fs(8 << 20, async |_, fs| {
         let ino = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
         let most = fs.disk().shadow_bytes_max() / 4;
         let used = || fs.disk().shadow_bytes();
@@ -196,7 +168,7 @@ fn a_user_has_a_part_of_the_memory_of_units() {
 /// What units were refused counts for no memory of others, although their program keeps them.
 #[test]
 fn units_that_are_refused_memory_leave_it_to_others() {
-    with_fs(8 << 20, |_, fs| async move {
+    with_fs(8 << 20, async |_, fs| {
         let ino = fs.make(ROOT_INO, b"file", FILE).await.unwrap().ino;
         let one = fs.for_user(Some(ONE));
         let units = use_up(&one, ino).await;
@@ -221,7 +193,7 @@ fn units_that_are_refused_memory_leave_it_to_others() {
 /// A rename leaves a whiteout in the same commit: no moment shows what the layers below have of the name.
 #[test]
 fn a_rename_leaves_a_whiteout() {
-    with_fs(8 << 20, |_, fs| async move {
+    with_fs(8 << 20, async |_, fs| {
         let dir = fs.make(ROOT_INO, b"d", DIRECTORY).await.unwrap().ino;
         let how = Rename::Whiteout { uid: 3, gid: 4 };
         for (from, to) in [
@@ -244,7 +216,7 @@ fn a_rename_leaves_a_whiteout() {
 /// A file is found by its number while it is there: a kernel that has only a handle of it asks for its `.`.
 #[test]
 fn a_file_is_found_by_its_number() {
-    with_fs(8 << 20, |_, fs| async move {
+    with_fs(8 << 20, async |_, fs| {
         for kind in [FILE, DIRECTORY] {
             let made = fs.make(ROOT_INO, b"x", kind).await.unwrap();
             let found = fs.look_up(made.ino, b".").await.unwrap();

@@ -10,18 +10,9 @@ use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_disk::{Disk, ErrorKind, OpenOptions, Volume};
 use tonearm_rt::Rt;
-use tonearm_sim::{Heads, Shape, StoreImage};
-use tonearm_world::{SimOptions, SimWorld};
+use tonearm_sim::{Layout, Shape, StoreImage};
 
-const SHAPE: Shape = Shape {
-    block_size: 4096,
-    track_bytes: 64 << 10,
-    tracks: 32,
-    blocks: 512,
-    split: false,
-    heads: Heads::None,
-    home: tonearm_engine::HomeParams::Overwrite,
-};
+const SHAPE: Shape = Shape::small(Layout::Overwrite, 32, 512);
 
 async fn open(image: &StoreImage, rt: &Rt) -> Disk {
     let options = OpenOptions {
@@ -46,7 +37,7 @@ fn concurrent_writes_to_one_block_never_undo_each_other() {
     const LANE: u64 = 700;
     for seed in 0..30 {
         let image = SHAPE.create();
-        let (_, world) = image.run(seed, |_, rt, image| async move {
+        image.run(seed, |_, rt, image| async move {
             let disk = open(&image, &rt).await;
             let clients: Vec<_> = (0..4u64)
                 .map(|client| {
@@ -59,7 +50,6 @@ fn concurrent_writes_to_one_block_never_undo_each_other() {
             }
             disk.close().await.unwrap();
         });
-        drop(world);
     }
 
     async fn lane(volume: Volume, seed: u64, start: u64, stride: u64) {
@@ -114,9 +104,8 @@ fn an_unaligned_write_is_whole_or_absent_after_any_cut() {
     let image = SHAPE.create();
     let cuts = Rc::new(RefCell::new(Vec::new()));
     let kept = cuts.clone();
-    let world = SimWorld::new(SimOptions::default(), image.disks.clone());
+    let (world, rt) = image.start(0);
     world.on_io(move |_, crash| kept.borrow_mut().push(crash.clone()));
-    let rt = Rt::new(world.driver());
     let (rt2, image2) = (rt.clone(), image.clone());
     rt.block_on(async move {
         let disk = open(&image2, &rt2).await;
@@ -135,10 +124,7 @@ fn an_unaligned_write_is_whole_or_absent_after_any_cut() {
     rt.shut_down();
     let mut seen = std::collections::BTreeSet::new();
     for (index, crash) in cuts.borrow().iter().enumerate() {
-        let image = StoreImage {
-            disks: crash.images(index as u64),
-            shape: SHAPE,
-        };
+        let image = image.with(crash.images(index as u64));
         let (bytes, _) = image.run(0, |_, rt, image| async move {
             let disk = open(&image, &rt).await;
             read(&disk.volume("main").unwrap(), 0, 8192).await
@@ -209,10 +195,7 @@ fn space_of_deleted_volumes_reads_as_zeroes() {
         );
         disk.close().await.unwrap();
     });
-    let image = StoreImage {
-        disks: world.images(),
-        shape: SHAPE,
-    };
+    let image = image.with(world.images());
     image.run(1, |_, rt, image| async move {
         let disk = open(&image, &rt).await;
         let names: Vec<String> = disk

@@ -39,6 +39,15 @@ impl<C: Clone + PartialEq> Model<C> {
         Lsn(states.keys().next_back().copied().unwrap_or(0))
     }
 
+    /// Commits after the known ones, up to `last`, have left one of the states `ways`, if there are some.
+    pub fn extend(&self, last: Lsn, ways: &[C]) {
+        let known = self.last();
+        if !ways.is_empty() {
+            let states = (known.0 + 1..=last.0).map(|lsn| (lsn, ways.to_vec()));
+            self.0.borrow_mut().extend(states);
+        }
+    }
+
     /// An operation has made the commits after `before` up to `after`.
     pub fn note(&self, before: Lsn, after: Lsn, old: C, new: C) {
         if after <= before {

@@ -152,16 +152,23 @@ pub fn restore_with(
     result
 }
 
+/// Runs `work` with a reader of these objects.
+pub fn with_bucket<T: 'static>(
+    objects: &Objects,
+    work: impl AsyncFnOnce(SimBucket) -> T + 'static,
+) -> T {
+    let world = SimWorld::new(SimOptions::default(), Vec::new());
+    let rt = Rt::new(world.driver());
+    let bucket = SimBucket::sound(&rt, objects);
+    rt.block_on(async move { work(bucket).await })
+}
+
 /// The commits that can be restored.
 ///
 /// # Panics
 /// When the archive cannot be read, or an object of the chain is missing.
 pub fn restorable(objects: &Objects) -> Vec<Restorable> {
-    let world = SimWorld::new(SimOptions::default(), Vec::new());
-    let rt = Rt::new(world.driver());
-    let (own, shared) = (rt.clone(), objects.clone());
-    rt.block_on(async move {
-        let bucket = SimBucket::sound(&own, &shared);
+    with_bucket(objects, async |bucket| {
         let catalog = match Catalog::load(&bucket).await {
             Err(ArchiveError::Empty { .. }) => return Vec::new(),
             loaded => loaded.expect("the archive is read"),

@@ -11,7 +11,6 @@
 
 use super::image::{ArrayImage, drive_of};
 use crate::blame::Blame;
-use crate::campaign::within_time;
 use crate::counts::{Counts, Met};
 use crate::cut;
 use crate::oracle::{Oracle, Stamp};
@@ -44,7 +43,7 @@ pub fn after_cut(
         3 => offline(left, cut)?,
         _ => {}
     }
-    with_all_drives(left, &mut oracle.clone(), cut, ordered, met)
+    with_all_drives(left, oracle, cut, ordered, met)
 }
 
 /// Opens the store with all drives, and finds the prefix of the commits that it contains.
@@ -53,7 +52,7 @@ pub fn after_cut(
 /// When a promise does not hold.
 pub fn with_all_drives(
     image: &ArrayImage,
-    oracle: &mut Oracle,
+    oracle: &Oracle,
     cut: u64,
     ordered: bool,
     met: &mut Counts,
@@ -62,8 +61,7 @@ pub fn with_all_drives(
     let options = cut::options(cut, ordered);
     let (status, found, left) = read(image, &[], cut, options, scrubs, closes)?;
     let first = image.shape.store.first_block();
-    let matched = oracle.match_prefix(first, &found);
-    let prefix = matched.map_err(|violation| violation.0)?;
+    let number = oracle.judge_from(first, &found)?;
     for member in &status.members {
         let stale = matches!(member.trouble, Some(Trouble::Stale(_)));
         met.met(Met::Stale, u64::from(stale));
@@ -73,7 +71,7 @@ pub fn with_all_drives(
     if closes && image.shape.level == ArrayLevel::Raid5 {
         redundant(left, &found, cut, ordered, met)?;
     }
-    Ok(prefix)
+    Ok(number)
 }
 
 /// Opens the store without the drives `away`, and reads it. The array, the stamps, and what is left of the drives.
@@ -85,11 +83,10 @@ fn read(
     scrubs: bool,
     closes: bool,
 ) -> Result<(ArrayStatus, Vec<Stamp>, ArrayImage), String> {
-    let (world, rt) = image.start(seed);
-    let (own, rt2, away) = (image.clone(), rt.clone(), away.to_vec());
+    let away = away.to_vec();
     let (first, blocks) = (image.shape.store.first_block(), image.shape.store.blocks);
-    let found = within_time(&rt, Rc::default(), async move {
-        let open = own.open(&rt2, &away, options).await;
+    let (found, world) = image.within_time(seed, |_, rt, own| async move {
+        let open = own.open(&rt, &away, options).await;
         let open = open.map_err(|error| format!("the opening without {away:?} fails: {error}"))?;
         let status = open.array.status().expect("an array has a status");
         let found = read_stamps(&open.engine, first, blocks).await;
@@ -108,10 +105,8 @@ fn read(
         }
         Ok((status, found))
     });
-    let left = image.with(world.images());
-    rt.shut_down();
     let (status, found) = found?;
-    Ok((status, found, left))
+    Ok((status, found, image.with(world.images())))
 }
 
 /// A closed store reads the same without a member that it can do without.
@@ -162,15 +157,13 @@ fn redundant(
 
 /// A scrub of a closed store finds nothing wrong.
 fn parity(closed: &ArrayImage, seed: u64, ordered: bool) -> Result<(), String> {
-    let (_, rt) = closed.start(seed);
-    let (own, rt2, options) = (closed.clone(), rt.clone(), cut::options(seed, ordered));
-    let report = within_time(&rt, Rc::default(), async move {
-        let open = own.open(&rt2, &[], options).await;
+    let options = cut::options(seed, ordered);
+    let (report, _) = closed.within_time(seed, |_, rt, own| async move {
+        let open = own.open(&rt, &[], options).await;
         let open = open.map_err(|error| error.to_string())?;
         let report = open.engine.scrub(Scrub::Look, |_, _| true).await;
         report.map_err(|error| format!("a scrub of a closed array: {error}"))
     });
-    rt.shut_down();
     let report = report?;
     match report.is_sound() {
         true => Ok(()),
@@ -180,12 +173,10 @@ fn parity(closed: &ArrayImage, seed: u64, ordered: bool) -> Result<(), String> {
 
 /// The store after the rebuild has ended.
 fn rebuilt(image: &ArrayImage, seed: u64, ordered: bool) -> Result<ArrayImage, String> {
-    let (world, rt) = image.start(seed);
-    let (own, rt2) = (image.clone(), rt.clone());
     let options = cut::options(seed, ordered);
-    let done = within_time(&rt, Rc::default(), async move {
+    let (done, world) = image.within_time(seed, |_, rt, own| async move {
         let open = own
-            .open(&rt2, &[], options)
+            .open(&rt, &[], options)
             .await
             .map_err(|error| error.to_string())?;
         let rebuild = open
@@ -196,9 +187,7 @@ fn rebuilt(image: &ArrayImage, seed: u64, ordered: bool) -> Result<ArrayImage, S
             .map_err(|error| format!("a rebuild after recovery: {error}"))?;
         open.engine.close().await.map_err(|error| error.to_string())
     });
-    let left = image.with(world.images());
-    rt.shut_down();
-    done.map(|()| left)
+    done.map(|()| image.with(world.images()))
 }
 
 /// Opens the store for writing without one drive.
@@ -218,26 +207,24 @@ fn without_a_drive(
     let at = of_gone.unwrap_or(cut as usize / 8 % drives.len());
     let drive = drives[at].ok_or("a drive has another name")?;
     let opens = opens_without(&status, clean, at);
-    let (world, rt) = left.start(cut);
     let changes = Rc::new(Cell::new(0));
     let seen = changes.clone();
-    world.on_io(move |_, _| seen.set(seen.get() + 1));
-    let (own, rt2) = (left.clone(), rt.clone());
     let options = cut::options(cut, ordered);
     let (first, blocks) = (left.shape.store.first_block(), left.shape.store.blocks);
-    let found = within_time(&rt, Rc::default(), async move {
-        match own.open(&rt2, &[drive], options).await {
-            Ok(open) => Ok(Ok(read_stamps(&open.engine, first, blocks).await)),
-            Err(error) => Ok(Err(error.to_string())),
+    let (found, _) = left.within_time(cut, |world, rt, own| {
+        world.on_io(move |_, _| seen.set(seen.get() + 1));
+        async move {
+            match own.open(&rt, &[drive], options).await {
+                Ok(open) => Ok(Ok(read_stamps(&open.engine, first, blocks).await)),
+                Err(error) => Ok(Err(error.to_string())),
+            }
         }
     });
-    world.clear_hook();
-    rt.shut_down();
     match (found?, opens) {
         (Ok(found), true) => {
             let found = found.map_err(|stop| format!("without drive {drive}: {stop}"))?;
-            let matched = oracle.clone().match_prefix(first, &found);
-            matched.map_err(|violation| format!("without drive {drive}: {}", violation.0))?;
+            let judged = oracle.judge_from(first, &found);
+            judged.map_err(|what| format!("without drive {drive}: {what}"))?;
             met.met(Met::Degraded, 1);
             Ok(())
         }
@@ -284,18 +271,15 @@ fn opens_without(status: &ArrayStatus, clean: bool, at: usize) -> bool {
 
 /// Runs the offline check.
 fn offline(left: &ArrayImage, cut: u64) -> Result<(), String> {
-    let (_, rt) = left.start(cut);
-    let (own, rt2) = (left.clone(), rt.clone());
-    let examined = within_time(&rt, Rc::default(), async move {
-        let array = own.array(&rt2, &[], ArrayAccess::Read).await;
+    let (examined, _) = left.within_time(cut, |_, rt, own| async move {
+        let array = own.array(&rt, &[], ArrayAccess::Read).await;
         let array = array.map_err(|error| format!("an opening for reading: {error}"))?;
         if array.status().is_some_and(|status| status.is_degraded()) {
             // The stripes that the cut has torn are completed by an opening for writing.
             return Ok(true);
         }
-        let members = vec![own.device(&rt2, 0), array.member()];
-        cut::examine(&rt2, members, Blame::default()).await
+        let members = vec![own.device(&rt, 0), array.member()];
+        cut::examine(&rt, members, Blame::default()).await
     });
-    rt.shut_down();
     examined.map(drop)
 }

@@ -4,10 +4,10 @@ use super::check;
 use super::image::{ArrayImage, OpenArray};
 use super::plan::{Plan, Rebuild};
 use super::pulls::Pulled;
-use crate::campaign::{Outcome, note_home, within_time};
+use crate::campaign::Outcome;
 use crate::counts::{Counts, Met};
 use crate::cut;
-use crate::cuts::{self, Broken, Cuts, Next};
+use crate::cuts::{self, Broken, Cuts, Next, Opened};
 use crate::drives;
 use crate::oracle::Oracle;
 use crate::workload::{self, SharedOracle, Stop};
@@ -15,7 +15,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_device::Redundancy;
 use tonearm_device::raid::{MemberState, RebuildRate};
-use tonearm_engine::{Engine, EngineError};
+use tonearm_engine::EngineError;
 use tonearm_format::ArrayLevel;
 use tonearm_rt::{JoinHandle, Rt};
 use tonearm_world::Crash;
@@ -33,8 +33,7 @@ impl Generation<'_> {
     /// Runs it, with a power cut at each step of its I/O. Returns where the next one begins.
     pub fn run(self, outcome: &mut Outcome) -> Result<Next<Oracle>, Broken> {
         let (plan, ordered) = (self.plan, self.ordered);
-        let world = drives::world_of(None, plan.seed, self.image.disks.clone());
-        let world = world.map_err(|what| (0, 0, what))?;
+        let world = drives::world_of(None, plan.seed, self.image.disks.clone())?;
         let pulled = Pulled::of(&world, &plan.pulls);
         let shared: SharedOracle = Rc::new(RefCell::new(self.oracle.clone()));
         let (own, seen, model, state) = (
@@ -53,35 +52,29 @@ impl Generation<'_> {
                 let gone = seen.failed().first().copied();
                 let met = &mut outcome.met;
                 let prefix = check::after_cut(&left, &model, cut, ordered, gone, met)?;
-                outcome.faultless += 1;
-                outcome.cut_short += u64::from(prefix < model.last());
+                outcome.recovered(prefix, model.last());
                 Ok(())
             },
         );
-        let rt = Rt::new(world.driver());
-        let opened = Rc::new(RefCell::new(None));
-        let live = Live {
-            rt: rt.clone(),
-            image: self.image.clone(),
-            oracle: shared.clone(),
-            plan: self.plan.clone(),
-            operations: self.operations,
-            pulled,
-            opened: opened.clone(),
-            rebuilt: Rc::default(),
-            met: Rc::default(),
-        };
-        let met = live.met.clone();
-        let result = within_time(&rt, opened.clone(), live.run());
-        note_home(&opened, outcome);
+        let met = Rc::new(RefCell::new(Counts::default()));
+        let counted = met.clone();
+        let (image, operations) = (self.image.clone(), self.operations);
+        let next = cuts.run(plan.orderly, outcome, |rt, opened| {
+            let live = Live {
+                rt,
+                image,
+                oracle: shared,
+                plan: plan.clone(),
+                operations,
+                pulled,
+                opened,
+                rebuilt: Rc::default(),
+                met: counted,
+            };
+            live.run()
+        });
         outcome.met.add(&met.borrow());
-        let next = cuts.end(&rt, result, outcome)?;
-        let next = next.filter(|_| !plan.orderly);
-        Ok(next.unwrap_or_else(|| Next {
-            crash: world.crash(),
-            cut: 0,
-            state: shared.borrow().clone(),
-        }))
+        next
     }
 }
 
@@ -108,7 +101,7 @@ struct Live {
     plan: Rc<Plan>,
     operations: u64,
     pulled: Pulled,
-    opened: Rc<RefCell<Option<Engine>>>,
+    opened: Opened,
     /// A rebuild has restored the member that was lacking at the beginning.
     rebuilt: Rc<Cell<bool>>,
     met: Rc<RefCell<Counts>>,

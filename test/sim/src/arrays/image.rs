@@ -1,19 +1,18 @@
 //! Stores over arrays on simulated drives: the primary member, the members of the array, and one drive more that may
 //! replace a member.
 
-use crate::store::{STORE, Shape};
-use std::future::Future;
+use crate::store::{Image, Shape};
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::raid::{ArrayStatus, MemberState};
 use tonearm_device::{RawDevice, Redundancy};
 use tonearm_engine::{
-    ArrayAccess, ArrayParams, Candidate, CreateParams, Engine, EngineError, MemberDevice,
-    MemberSpace, NewMember, OpenOptions, StoreArray, create_array, open_array, plan_array,
+    ArrayAccess, ArrayParams, Candidate, Engine, EngineError, MemberDevice, MemberSpace, NewMember,
+    OpenOptions, StoreArray, create_array, open_array, plan_array,
 };
 use tonearm_format::{ArrayLevel, Roles};
 use tonearm_rt::{DeviceId, Rt};
-use tonearm_world::{DiskImage, SimOptions, SimWorld};
+use tonearm_world::DiskImage;
 
 /// Layout of a simulated store over an array.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,14 +27,8 @@ pub struct ArrayShape {
     pub stripe_bytes: u64,
 }
 
-/// The drives of a store that is not running.
-#[derive(Clone)]
-pub struct ArrayImage {
-    /// Layout of the store.
-    pub shape: ArrayShape,
-    /// Contents of the drives: the primary member, those that were the members of the new array, and the spare one.
-    pub disks: Vec<DiskImage>,
-}
+/// The drives of a store over an array: the primary member, those that were the members of the new array, and the spare one.
+pub type ArrayImage = Image<ArrayShape>;
 
 /// An open store over an array.
 #[derive(Clone)]
@@ -52,17 +45,6 @@ impl ArrayShape {
     /// # Panics
     /// When the shape is invalid.
     pub fn create(&self) -> ArrayImage {
-        let store = &self.store;
-        let params = CreateParams {
-            size_bytes: store.main_bytes(),
-            log_bytes: Some(store.tracks * u64::from(store.track_bytes)),
-            track_bytes: Some(store.track_bytes),
-            head: None,
-            home: store.home,
-            block_size: store.block_size,
-            store: STORE,
-            created_unix_s: 0,
-        };
         let space = |index: usize| MemberSpace {
             roles: Roles::default(),
             available_bytes: None,
@@ -75,8 +57,8 @@ impl ArrayShape {
             uuid: [99; 16],
         };
         let members: Vec<MemberSpace> = (1..=self.members).map(space).collect();
-        let (of_store, of_array) =
-            plan_array(&params, &of_array, &space(0), &members).expect("an array can be planned");
+        let (of_store, of_array) = plan_array(&self.store.params(), &of_array, &space(0), &members)
+            .expect("an array can be planned");
         let mut disks = vec![DiskImage::new(of_array.primary_bytes)];
         disks.resize(self.members + 2, DiskImage::new(of_array.member_bytes));
         let shape = *self;
@@ -108,12 +90,6 @@ pub(super) fn drive_of(path: &str) -> Option<usize> {
 }
 
 impl ArrayImage {
-    /// The same store with other contents of its drives.
-    pub fn with(&self, disks: Vec<DiskImage>) -> Self {
-        let shape = self.shape;
-        Self { shape, disks }
-    }
-
     /// The drives of an array: all but the primary member's.
     pub fn drives(&self) -> std::ops::Range<usize> {
         1..self.disks.len()
@@ -122,29 +98,6 @@ impl ArrayImage {
     /// The drive that is no member of a new array.
     pub fn spare(&self) -> usize {
         self.shape.members + 1
-    }
-
-    /// A world of these drives.
-    pub fn start(&self, seed: u64) -> (SimWorld, Rt) {
-        let options = SimOptions {
-            seed,
-            ..SimOptions::default()
-        };
-        let world = SimWorld::new(options, self.disks.clone());
-        let rt = Rt::new(world.driver());
-        (world, rt)
-    }
-
-    /// Runs `work` in a world of these drives. Returns its result and the world.
-    pub fn run<T: 'static, F: Future<Output = T> + 'static>(
-        &self,
-        seed: u64,
-        work: impl FnOnce(SimWorld, Rt, Self) -> F,
-    ) -> (T, SimWorld) {
-        let (world, rt) = self.start(seed);
-        let result = rt.block_on(work(world.clone(), rt.clone(), self.clone()));
-        rt.shut_down();
-        (result, world)
     }
 
     /// A drive in the world of `rt`.

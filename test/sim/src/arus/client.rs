@@ -136,7 +136,7 @@ impl Client {
     }
 
     pub fn now(&self) -> Rc<State> {
-        self.model.borrow().now()
+        self.model.borrow().states.now()
     }
 
     pub fn stamps(&mut self, count: u64) -> Vec<u64> {
@@ -272,7 +272,7 @@ impl Client {
     async fn ended(&mut self, unit: &Unit, lsn: Lsn) -> Result<(), String> {
         let number = {
             let mut model = self.model.borrow_mut();
-            let before = model.now();
+            let before = model.states.now();
             let after = unit
                 .apply(&before)
                 .map_err(|why| format!("a unit has ended although it must not: {why}"))?;
@@ -282,14 +282,12 @@ impl Client {
                     false => Err("a unit with changes has no commit".into()),
                 };
             }
-            unit.count(&before, &mut model.counts);
-            model.structural += u64::from(unit.is_structural());
-            model.commit(after)
+            model.end(unit, after)
         };
         if self.below(3) == 0 {
             let durable = self.disk.wait_durable(lsn).await;
             durable.map_err(|error| error.to_string())?;
-            self.model.borrow_mut().acknowledge(number);
+            self.model.borrow_mut().states.acknowledge(number);
         }
         Ok(())
     }
@@ -332,14 +330,14 @@ impl Client {
             Err(error) => return Err(format!("a simple write of {name}: {error}")),
         }
         let mut model = self.model.borrow_mut();
-        let mut state = (*model.now()).clone();
+        let mut state = (*model.states.now()).clone();
         let renamed = state.by_id(known.id).map(|(name, _)| name.clone());
         let name = renamed.ok_or("a write of a deleted volume succeeds")?;
         let mut written = (*state.volumes[&name]).clone();
         let flat = written.blocks.as_flattened_mut();
         flat[from as usize..(from + count) as usize].copy_from_slice(&stamps);
         state.volumes.insert(name, Rc::new(written));
-        model.commit(state);
+        model.states.commit(state);
         Ok(())
     }
 
@@ -392,9 +390,9 @@ impl Client {
     }
 
     async fn flush(&mut self) -> Result<(), String> {
-        let number = self.model.borrow().last();
+        let number = self.model.borrow().states.last();
         self.disk.flush().await.map_err(|error| error.to_string())?;
-        self.model.borrow_mut().acknowledge(number);
+        self.model.borrow_mut().states.acknowledge(number);
         Ok(())
     }
 

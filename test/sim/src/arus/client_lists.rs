@@ -111,19 +111,16 @@ impl Client {
         let mut model = self.model.borrow_mut();
         match result {
             Ok(()) => {
-                let after = unit.apply(&model.now());
+                let after = unit.apply(&model.states.now());
                 let after = after.map_err(|why| {
                     format!("a simple operation has succeeded although it must not: {why}")
                 })?;
-                let before = model.now();
-                unit.count(&before, &mut model.counts);
-                model.structural += u64::from(unit.is_structural());
-                model.commit(after);
+                model.end(&unit, after);
                 Ok(())
             }
             Err(error) if error.kind() == ErrorKind::NoSpace => Ok(()),
             // Only a commit of another client can have removed what the operation needs.
-            Err(error) if gone(&error) && !Rc::ptr_eq(&state, &model.now()) => Ok(()),
+            Err(error) if gone(&error) && !Rc::ptr_eq(&state, &model.states.now()) => Ok(()),
             Err(error) => Err(format!("a simple operation on lists: {error}")),
         }
     }

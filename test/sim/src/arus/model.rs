@@ -3,6 +3,7 @@
 use super::content::{Block, CELLS, stamps_of};
 use super::lists::{self, List, ListOp, UnitLists};
 use crate::counts::{Counts, Met};
+use crate::history::{self, History};
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_disk::{Disk, Piece, VolumeInfo};
@@ -25,6 +26,18 @@ impl PartialEq for Volume {
 }
 
 impl Eq for Volume {}
+
+impl Volume {
+    /// A volume without content.
+    pub fn new(id: Uuid) -> Self {
+        Self {
+            id,
+            size: 0,
+            blocks: Vec::new(),
+            cuts: 0,
+        }
+    }
+}
 
 /// The committed state.
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -103,6 +116,7 @@ impl State {
         self.by_id(id)?.1.blocks.get(index as usize).copied()
     }
 
+    /// The first difference of this state from the expected one, `other`.
     fn difference(&self, other: &Self) -> String {
         let names = |state: &Self| state.volumes.keys().cloned().collect::<Vec<_>>().join(" ");
         if !self.volumes.keys().eq(other.volumes.keys()) {
@@ -137,6 +151,12 @@ impl State {
     }
 }
 
+impl history::State for State {
+    fn differences(&self, found: &Self) -> Vec<String> {
+        vec![found.difference(self)]
+    }
+}
+
 /// The stamps of the cells in `pieces`.
 ///
 /// # Errors
@@ -149,11 +169,10 @@ pub fn cells(pieces: &[Piece], cell: usize) -> Result<Vec<u64>, String> {
     stamps_of(&bytes, cell)
 }
 
-/// The states after each end.
+/// The states after each end, and what has happened.
 #[derive(Clone)]
 pub struct Model {
-    states: Vec<Rc<State>>,
-    durable: u64,
+    pub states: History<State>,
     /// Number of ends that created, deleted, renamed or shortened something.
     pub structural: u64,
     /// Counts of events.
@@ -163,60 +182,23 @@ pub struct Model {
 impl Model {
     pub fn new(state: State) -> Self {
         Self {
-            states: vec![Rc::new(state)],
-            durable: 0,
+            states: History::new(state),
             structural: 0,
             counts: Counts::default(),
         }
     }
 
-    /// The newest state.
-    pub fn now(&self) -> Rc<State> {
-        self.states[self.states.len() - 1].clone()
-    }
-
-    /// Number of the newest state.
-    pub fn last(&self) -> u64 {
-        self.states.len() as u64 - 1
-    }
-
-    /// Adds `state` as the newest one, as a commit does. Returns its number.
-    pub fn commit(&mut self, state: State) -> u64 {
-        self.states.push(Rc::new(state));
-        self.last()
-    }
-
-    /// All states up to `number` have been acknowledged as durable.
-    pub fn acknowledge(&mut self, number: u64) {
-        self.durable = self.durable.max(number);
-    }
-
-    /// Number of the state that equals `found`.
-    ///
-    /// # Errors
-    /// When no state that may be found equals it.
-    pub fn judge(&self, found: &State) -> Result<u64, String> {
-        let may_be = (self.durable..=self.last()).rev();
-        let mut fits = may_be.filter(|number| *self.states[*number as usize] == *found);
-        fits.next().ok_or_else(|| {
-            let near = |number: u64| {
-                let what = found.difference(&self.states[number as usize]);
-                format!(" after {number}: {what};")
-            };
-            let (durable, last) = (self.durable, self.last());
-            let text: String = (durable..=last).rev().take(6).map(near).collect();
-            format!("no state from {durable} (durable) to {last} fits;{text}")
-        })
-    }
-
     /// State `number` becomes the start of the next generation.
     pub fn go_on(&mut self, number: u64) {
-        *self = Self {
-            states: vec![self.states[number as usize].clone()],
-            durable: 0,
-            structural: 0,
-            counts: Counts::default(),
-        };
+        self.states.go_on(number);
+        (self.structural, self.counts) = (0, Counts::default());
+    }
+
+    /// Adds the end of `unit`, which makes the state `after`. Returns its number.
+    pub fn end(&mut self, unit: &Unit, after: State) -> u64 {
+        unit.count(&self.states.now(), &mut self.counts);
+        self.structural += u64::from(unit.is_structural());
+        self.states.commit(after)
     }
 }
 
@@ -395,20 +377,11 @@ impl Unit {
             if unit.deleted {
                 continue;
             }
-            let size = committed.as_ref().map_or(0, |volume| volume.size);
-            let cuts = committed.as_ref().map_or(0, |volume| volume.cuts);
-            if cuts != unit.cuts {
+            let mut volume = committed.map_or(Volume::new(*id), |volume| (*volume).clone());
+            if volume.cuts != unit.cuts {
                 return Err("another client has shortened a volume".into());
             }
-            let mut volume = committed.map_or(
-                Volume {
-                    id: *id,
-                    size: 0,
-                    blocks: Vec::new(),
-                    cuts: 0,
-                },
-                |volume| (*volume).clone(),
-            );
+            let size = volume.size;
             volume.size = unit.size.unwrap_or(size);
             let kept = blocks_of(volume.size);
             let cut = unit.size.map_or(unit.cut, |_| unit.cut.min(kept));
@@ -436,12 +409,7 @@ impl Unit {
                     let gone = self.volumes.get(id).is_some_and(|volume| volume.deleted);
                     let volume = match gone {
                         // The volume is deleted again later in this unit, and only takes the name until then.
-                        true => Rc::new(Volume {
-                            id: *id,
-                            size: 0,
-                            blocks: Vec::new(),
-                            cuts: 0,
-                        }),
+                        true => Rc::new(Volume::new(*id)),
                         false => next.volumes.remove(&waiting(*id)).ok_or("no such volume")?,
                     };
                     take(&mut next, name, volume)?;

@@ -22,39 +22,36 @@ pub struct State {
     pub volumes: BTreeMap<u8, Volume>,
 }
 
-/// The effect of one commit. The identity is that of the volume when the operation began.
+/// The effect of one commit on a volume.
 #[derive(Clone)]
-pub enum Effect {
+pub struct Effect {
+    /// Number of the volume.
+    pub volume: u8,
+    /// Identity of the volume when the operation began.
+    pub id: u64,
+    /// What it changes.
+    pub change: Change,
+}
+
+/// A change of a volume.
+#[derive(Clone)]
+pub enum Change {
     /// Writes bytes.
-    Write {
-        volume: u8,
-        id: u64,
-        offset: u64,
-        data: Rc<[u8]>,
-    },
+    Write { offset: u64, data: Rc<[u8]> },
     /// Zeroes exactly this range, up to the end of the volume.
-    Zero {
-        volume: u8,
-        id: u64,
-        offset: u64,
-        len: u64,
-    },
+    Zero { offset: u64, len: u64 },
     /// Zeroes the whole blocks of the range.
-    Trim {
-        volume: u8,
-        id: u64,
-        offset: u64,
-        len: u64,
-    },
-    /// Creates a volume.
-    Create { volume: u8, id: u64, size: u64 },
-    /// Deletes a volume.
-    Delete { volume: u8, id: u64 },
-    /// Changes the size of a volume.
-    Resize { volume: u8, id: u64, size: u64 },
+    Trim { offset: u64, len: u64 },
+    /// Creates the volume, of this size.
+    Create(u64),
+    /// Deletes it.
+    Delete,
+    /// Changes its size.
+    Resize(u64),
 }
 
 /// The bytes that an effect has changed.
+#[derive(Clone)]
 pub(super) struct Touched {
     pub volume: u8,
     pub from: u64,
@@ -62,23 +59,11 @@ pub(super) struct Touched {
 }
 
 impl Effect {
-    /// The volume that it changes.
-    pub fn volume(&self) -> u8 {
-        match self {
-            Effect::Write { volume, .. }
-            | Effect::Zero { volume, .. }
-            | Effect::Trim { volume, .. }
-            | Effect::Create { volume, .. }
-            | Effect::Delete { volume, .. }
-            | Effect::Resize { volume, .. } => *volume,
-        }
-    }
-
     /// True when it changes more than bytes.
     pub fn is_administrative(&self) -> bool {
         matches!(
-            self,
-            Effect::Create { .. } | Effect::Delete { .. } | Effect::Resize { .. }
+            self.change,
+            Change::Create(_) | Change::Delete | Change::Resize(_)
         )
     }
 }
@@ -107,25 +92,16 @@ impl State {
     /// # Errors
     /// When a store must not commit this effect in this state.
     pub(super) fn apply(&mut self, effect: &Effect, block: u64) -> Result<Touched, String> {
-        let number = effect.volume();
-        if let Effect::Create { id, size, .. } = effect {
-            let volume = Volume {
-                id: *id,
-                size: *size,
-                content: DiskImage::new(*size),
-            };
+        let (number, id) = (effect.volume, effect.id);
+        if let Change::Create(size) = effect.change {
+            let content = DiskImage::new(size);
+            let volume = Volume { id, size, content };
             if self.volumes.insert(number, volume).is_some() {
                 return Err(format!("volume {number} was made twice"));
             }
-            return Ok(touched(number, 0, *size));
+            return Ok(touched(number, 0, size));
         }
-        let (Effect::Write { id, .. }
-        | Effect::Zero { id, .. }
-        | Effect::Trim { id, .. }
-        | Effect::Create { id, .. }
-        | Effect::Delete { id, .. }
-        | Effect::Resize { id, .. }) = effect;
-        let Some(volume) = self.volumes.get_mut(&number).filter(|v| v.id == *id) else {
+        let Some(volume) = self.volumes.get_mut(&number).filter(|v| v.id == id) else {
             return Err(format!("a commit to volume {number} after its end"));
         };
         let size = volume.size;
@@ -133,18 +109,18 @@ impl State {
             let beyond = format!("a commit up to byte {end} of volume {number}, which has {size}");
             (end <= size).then_some(()).ok_or(beyond)
         };
-        match effect {
-            Effect::Write { offset, data, .. } => {
+        match &effect.change {
+            Change::Write { offset, data } => {
                 inside(offset + data.len() as u64)?;
                 volume.content.write(*offset, data);
                 Ok(touched(number, *offset, offset + data.len() as u64))
             }
-            Effect::Zero { offset, len, .. } => {
+            Change::Zero { offset, len } => {
                 inside(offset + len)?;
                 volume.content.zero(*offset, *len);
                 Ok(touched(number, *offset, offset + len))
             }
-            Effect::Trim { offset, len, .. } => {
+            Change::Trim { offset, len } => {
                 inside(offset + len)?;
                 let from = offset.next_multiple_of(block);
                 let to = match offset + len == size {
@@ -156,14 +132,14 @@ impl State {
                 }
                 Ok(touched(number, from, to.max(from)))
             }
-            Effect::Resize { size: new, .. } => {
+            Change::Resize(new) => {
                 if *new < size {
                     volume.content.zero(*new, size - new);
                 }
                 volume.size = *new;
                 Ok(touched(number, (*new).min(size) / block * block, *new))
             }
-            Effect::Delete { .. } | Effect::Create { .. } => {
+            Change::Delete | Change::Create(_) => {
                 self.volumes.remove(&number);
                 Ok(touched(number, 0, 0))
             }

@@ -1,5 +1,6 @@
 //! Operations of a file system.
 
+use super::fixture::sized;
 use super::model::{File, Node, Tree, content};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
@@ -213,13 +214,7 @@ impl Step {
                 renamed.map(|()| None)
             }
             Self::Write(ino, at, data) => fs.write(*ino, *at, data).await.map(|_| None),
-            Self::Resize(ino, size) => {
-                let set = SetAttr {
-                    size: Some(*size),
-                    ..SetAttr::default()
-                };
-                fs.set_attr(*ino, set).await.map(|_| None)
-            }
+            Self::Resize(ino, size) => fs.set_attr(*ino, sized(*size)).await.map(|_| None),
             Self::Allocate(ino, at, len, how) => {
                 fs.allocate(*ino, *at, *len, *how).await.map(|()| None)
             }
@@ -477,7 +472,7 @@ fn acl_name(is_default: bool) -> &'static [u8] {
 }
 
 /// A list that names user 7, with the permissions of a mode.
-fn acl(permissions: u32) -> Vec<u8> {
+pub fn acl(permissions: u32) -> Vec<u8> {
     let digit = |shift: u32| (permissions >> shift) as u16 & 7;
     let entries = [
         (1, digit(6), !0),

@@ -12,30 +12,17 @@ use tonearm_rt::JoinHandle;
 struct Running {
     source: EngineSource,
     run: JoinHandle<Result<(), ArchiveError>>,
-    is_over: Rc<Cell<bool>>,
 }
 
 fn start(disk: &Disk, rt: &Rt, bucket: Gate, keep_ms: u64) -> Running {
-    let source = EngineSource::new(disk.engine(), rt, clock(rt, START_MS));
-    let own = source.clone();
     let options = ArchiverOptions {
         interval: Nanos::from_millis(2),
         base_bytes_per_second: 0,
         keep_ms,
         ..ArchiverOptions::default()
     };
-    let is_over = Rc::new(Cell::new(false));
-    let over = is_over.clone();
-    let run = rt.spawn(async move {
-        let ended = Archiver::new(&bucket, &own, options).run().await;
-        over.set(true);
-        ended
-    });
-    Running {
-        source,
-        run,
-        is_over,
-    }
+    let (source, run) = archive(disk, rt, START_MS, bucket, options);
+    Running { source, run }
 }
 
 fn gate(rt: &Rt, objects: &Objects) -> Gate {
@@ -71,8 +58,7 @@ fn numbers(objects: &Objects) -> BTreeSet<u64> {
 #[test]
 fn stalled_writer_ends_at_a_number_that_is_free_again() {
     let image = shape(Layout::Overwrite, 64).create_with_spare(1 << 20);
-    image.run(21, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+    image.with_disk(21, async |_, rt, disk| {
         let (objects, mut random) = (Objects::default(), ChaCha8Rng::seed_from_u64(21));
         let mut old = gate(&rt, &objects);
         old.holds = Box::new(|kind, name, _| {
@@ -107,8 +93,7 @@ fn stalled_writer_ends_at_a_number_that_is_free_again() {
 #[test]
 fn stalled_opening_is_put_again_at_the_end() {
     let image = shape(Layout::Overwrite, 64).create_with_spare(1 << 20);
-    image.run(22, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+    image.with_disk(22, async |_, rt, disk| {
         let (objects, mut random) = (Objects::default(), ChaCha8Rng::seed_from_u64(22));
         let first = start(&disk, &rt, gate(&rt, &objects), 60);
         write_until(&disk, &rt, &mut random, || numbers(&objects).len() > 3).await;
@@ -128,8 +113,14 @@ fn stalled_opening_is_put_again_at_the_end() {
         write_until(&disk, &rt, &mut random, is_freed).await;
         is_open.set(true);
         rt.sleep(Nanos::from_millis(200)).await;
-        write_until(&disk, &rt, &mut random, || first.is_over.get()).await;
-        let ended = first.run.await;
+        let ended = RefCell::new(None);
+        let is_over = || {
+            let mut ended = ended.borrow_mut();
+            *ended = ended.take().or_else(|| first.run.take());
+            ended.is_some()
+        };
+        write_until(&disk, &rt, &mut random, is_over).await;
+        let ended = ended.take().expect("it is over");
         assert!(
             matches!(ended, Err(ArchiveError::Fenced { .. })),
             "{ended:?}"
@@ -148,41 +139,37 @@ fn copy_with_the_same_last_commit_is_refused() {
     let objects = Objects::default();
     let run = |image: &StoreImage, seed, writes: &'static [(u64, u8)]| {
         let shared = objects.clone();
-        image.run(
-            seed,
-            move |world: SimWorld, rt: Rt, image: StoreImage| async move {
-                let disk = image.open_disk(&rt, open_options()).await.unwrap();
-                let main = disk.volume("main").unwrap();
-                for (block, byte) in writes {
-                    let mut unit = disk.begin();
-                    unit.write(&main, block * BLOCK, &[*byte; BLOCK as usize])
-                        .await
-                        .unwrap();
-                    unit.end().await.unwrap();
-                }
-                disk.flush().await.unwrap();
-                let last = disk.engine().marks().appended;
-                let running = start(&disk, &rt, gate(&rt, &shared), 0);
-                rt.sleep(Nanos::from_millis(500)).await;
-                running.source.end();
-                (running.run.await, last, world.crash().images(seed))
-            },
-        )
+        image.with_disk(seed, async move |world, rt, disk| {
+            let main = disk.volume("main").unwrap();
+            for (block, byte) in writes {
+                let mut unit = disk.begin();
+                unit.write(&main, block * BLOCK, &[*byte; BLOCK as usize])
+                    .await
+                    .unwrap();
+                unit.end().await.unwrap();
+            }
+            disk.flush().await.unwrap();
+            let last = disk.engine().marks().appended;
+            let running = start(&disk, &rt, gate(&rt, &shared), 0);
+            rt.sleep(Nanos::from_millis(500)).await;
+            running.source.end();
+            (running.run.await, last, world.crash().images(seed))
+        })
     };
     let mut image = shape(Layout::Overwrite, 64).create_with_spare(1 << 20);
-    let ((ended, _, disks), _) = run(&image, 1, &[(1, 1), (2, 2)]);
+    let (ended, _, disks) = run(&image, 1, &[(1, 1), (2, 2)]);
     ended.unwrap();
     image.disks = disks;
-    let ((ended, own, _), _) = run(&image, 2, &[(3, 3), (4, 4), (5, 5)]);
+    let (ended, own, _) = run(&image, 2, &[(3, 3), (4, 4), (5, 5)]);
     ended.unwrap();
-    let ((ended, other, _), _) = run(&image, 3, &[(3, 9), (4, 4), (5, 5)]);
+    let (ended, other, _) = run(&image, 3, &[(3, 9), (4, 4), (5, 5)]);
     assert_eq!(own, other);
     assert!(
         matches!(ended, Err(ArchiveError::Diverged { .. })),
         "{ended:?}"
     );
     // The same history goes on.
-    let ((ended, ..), _) = run(&image, 4, &[(3, 3), (4, 4), (5, 5)]);
+    let (ended, ..) = run(&image, 4, &[(3, 3), (4, 4), (5, 5)]);
     ended.unwrap();
 }
 
@@ -192,8 +179,7 @@ fn put_that_is_falsely_refused_is_repeated() {
     let image = shape(Layout::Overwrite, 64).create_with_spare(1 << 20);
     let objects = Objects::default();
     let shared = objects.clone();
-    let work = move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+    let content = image.with_disk(23, async move |_, rt, disk| {
         let mut random = ChaCha8Rng::seed_from_u64(23);
         let mut bucket = gate(&rt, &shared);
         bucket.inner.lies = 6;
@@ -221,8 +207,7 @@ fn put_that_is_falsely_refused_is_repeated() {
         running.run.await.unwrap();
         assert_eq!(disk.engine().archived(), disk.engine().marks().appended);
         digest(&contents(&disk.volume("main").unwrap()).await.unwrap())
-    };
-    let (content, _) = image.run(23, work);
+    });
     let home = Layout::Overwrite.home(BLOCK as u32, 10);
     let (_, found) = restore(&objects, Target::Latest, home).unwrap();
     assert_eq!(found, content);
@@ -233,8 +218,7 @@ fn put_that_is_falsely_refused_is_repeated() {
 #[test]
 fn answer_that_an_object_is_absent_deletes_nothing() {
     let image = shape(Layout::Overwrite, 64).create_with_spare(1 << 20);
-    image.run(24, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+    image.with_disk(24, async |_, rt, disk| {
         let (objects, mut random) = (Objects::default(), ChaCha8Rng::seed_from_u64(24));
         let bases = || {
             let objects = objects.borrow();

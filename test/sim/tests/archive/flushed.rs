@@ -10,11 +10,7 @@ const COMMIT: u8 = 5;
 
 /// The entries of all commits of the chain after commit `after`, and the last commit.
 fn entries_after(objects: &Objects, after: Lsn) -> (Vec<u8>, Lsn) {
-    let world = SimWorld::new(SimOptions::default(), Vec::new());
-    let rt = Rt::new(world.driver());
-    let (own, shared) = (rt.clone(), objects.clone());
-    rt.block_on(async move {
-        let bucket = SimBucket::sound(&own, &shared);
+    with_bucket(objects, async move |bucket| {
         let catalog = Catalog::load(&bucket).await.unwrap();
         let (mut entries, mut last) = (Vec::new(), after);
         for object in catalog.objects(&bucket).await.unwrap().0 {
@@ -46,15 +42,8 @@ fn archive_of_durable_commits_is_right_after_a_crash() {
         let mut image = shape(Layout::Overwrite, 64).create_with_spare(1 << 20);
         let (ours, model) = (Objects::default(), Model::default());
         let one = |number, steps, in_order| Run {
-            seed: 5000 + 10 * seed + number,
-            steps,
-            faults: 0,
-            lag: 0,
-            delay: DELAY,
-            object_bytes: 16 << 20,
-            keep_ms: 0,
             in_order,
-            pause: PAUSE,
+            ..Run::of(5000 + 10 * seed + number, steps)
         };
         let first = one(0, 30 + seed, false);
         let (cut, accepted) = run_with_accepted(&image, &ours, &model, first, &mut counts);

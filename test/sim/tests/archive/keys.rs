@@ -1,14 +1,10 @@
 //! Encrypted archives. An archiver continues one without an identity. A restore needs one.
 
-use super::{
-    BLOCK, Counts, DELAY, Model, Objects, PAUSE, Run, SimBucket, check, restore, run, shape,
-};
+use super::{BLOCK, Counts, Model, Objects, Run, check, restore, run, shape, with_bucket};
 use tonearm_archive::{ArchiveError, Catalog, KeyError, Plan, Target};
 use tonearm_format::{ARCHIVE_HEADER_BYTES, ArchiveHeader, ArchiveKind};
-use tonearm_rt::Rt;
 use tonearm_sim::Layout;
-use tonearm_sim::archives::{ENCRYPTED, SimKeys};
-use tonearm_world::{SimOptions, SimWorld};
+use tonearm_sim::archives::ENCRYPTED;
 
 /// What a compressed payload begins with.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -20,16 +16,11 @@ fn encrypted_archive_hides_content_across_restarts() {
     let (objects, model) = (Objects::default(), Model::default());
     for opening in 0..8 {
         let one = Run {
-            // An hour later each time. Old bases are deleted, so the archiver reads what is kept.
-            seed: 4000 + 2 * opening,
-            steps: 60,
-            faults: 0,
-            lag: 0,
-            delay: DELAY,
             object_bytes: 100 << 10,
             keep_ms: 6 * 3_600_000,
             in_order: opening % 2 == 0,
-            pause: PAUSE,
+            // An hour later each time. Old bases are deleted, so the archiver reads what is kept.
+            ..Run::of(4000 + 2 * opening, 60)
         };
         image.disks = run(&image, &objects, &model, one, &mut counts);
     }
@@ -53,17 +44,8 @@ fn encrypted_archive_hides_content_across_restarts() {
     assert!(counts.restored > 100, "{counts:?}");
     assert!(restore(&objects, Target::Latest, home).is_ok());
 
-    let world = SimWorld::new(SimOptions::default(), Vec::new());
-    let rt = Rt::new(world.driver());
-    let own = rt.clone();
-    rt.block_on(async move {
-        let bucket = SimBucket {
-            keys: SimKeys {
-                encrypts: false,
-                decrypts: false,
-            },
-            ..SimBucket::sound(&own, &objects)
-        };
+    with_bucket(&objects, async |mut bucket| {
+        bucket.keys.decrypts = false;
         // The catalog and the plan need no key, the content does.
         let catalog = Catalog::load(&bucket).await.unwrap();
         let plan = Plan::make(&bucket, &catalog, &Target::Latest)

@@ -11,7 +11,9 @@ pub(super) type Requests = Rc<RefCell<Vec<(&'static str, String)>>>;
 
 pub(super) type Holds = dyn Fn(&str, &str, &Requests) -> bool;
 
-/// A bucket whose requests are noted, and held where a test says so.
+pub(super) type Refuses = dyn Fn(&str) -> Option<BucketError>;
+
+/// A bucket whose requests are noted, and held or refused where a test says so.
 pub(super) struct Gate {
     pub(super) inner: SimBucket,
     /// Every object that was ever put.
@@ -19,6 +21,8 @@ pub(super) struct Gate {
     requests: Requests,
     /// Returns at each request whether it is held from then on, until the gate is opened.
     pub(super) holds: Box<Holds>,
+    /// Returns what is answered to requests of a kind, in place of carrying them out.
+    pub(super) refuses: Box<Refuses>,
     /// Returns whether an object is answered as absent.
     pub(super) hides: Box<dyn Fn(&str) -> bool>,
     pub(super) is_open: Rc<Cell<bool>>,
@@ -32,6 +36,7 @@ impl Gate {
             all: Objects::default(),
             requests: Requests::default(),
             holds: Box::new(|_, _, _| false),
+            refuses: Box::new(|_| None),
             hides: Box::new(|_| false),
             is_open: Rc::default(),
             is_held: Rc::default(),
@@ -44,7 +49,7 @@ impl Gate {
             .or_insert_with(|| object.clone());
     }
 
-    async fn pass(&self, kind: &'static str, name: &str) {
+    async fn pass(&self, kind: &'static str, name: &str) -> Result<(), BucketError> {
         if !self.is_open.get() && (self.holds)(kind, name, &self.requests) {
             self.is_held.set(true);
             while !self.is_open.get() {
@@ -52,13 +57,14 @@ impl Gate {
             }
         }
         self.requests.borrow_mut().push((kind, name.to_string()));
+        (self.refuses)(kind).map_or(Ok(()), Err)
     }
 }
 
 impl Bucket for Gate {
     fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>> {
         Box::pin(async move {
-            self.pass("put", name).await;
+            self.pass("put", name).await?;
             self.keep(name, &object);
             self.inner.put_new(name, object).await
         })
@@ -70,7 +76,7 @@ impl Bucket for Gate {
         most: u64,
     ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
         Box::pin(async move {
-            self.pass("get", name).await;
+            self.pass("get", name).await?;
             let found = self.inner.get(name, most).await?;
             Ok(found.filter(|_| !(self.hides)(name)))
         })
@@ -82,8 +88,8 @@ impl Bucket for Gate {
         bytes: usize,
     ) -> Boxed<'a, Result<Vec<Option<Vec<u8>>>, BucketError>> {
         Box::pin(async move {
-            self.pass("heads", names.first().map_or("", |name| name))
-                .await;
+            let first = names.first().map_or("", |name| name);
+            self.pass("heads", first).await?;
             let mut heads = self.inner.heads(names, bytes).await?;
             for (head, name) in heads.iter_mut().zip(names) {
                 head.take_if(|_| (self.hides)(name));
@@ -94,14 +100,14 @@ impl Bucket for Gate {
 
     fn list<'a>(&'a self, folder: &'a str) -> Boxed<'a, Result<Vec<String>, BucketError>> {
         Box::pin(async move {
-            self.pass("list", folder).await;
+            self.pass("list", folder).await?;
             self.inner.list(folder).await
         })
     }
 
     fn delete<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<(), BucketError>> {
         Box::pin(async move {
-            self.pass("delete", name).await;
+            self.pass("delete", name).await?;
             self.inner.delete(name).await
         })
     }
@@ -142,22 +148,29 @@ fn options(keep_every_commit_ms: u64) -> ArchiverOptions {
 
 /// What one opening of a store does.
 struct Opening {
-    seed: u64,
-    steps: u64,
-    bucket: SimBucketOf,
+    /// Of its options those of the archiver are in `options`.
+    run: Run,
     options: ArchiverOptions,
     /// The archiver is held before its n-th deletion of a range, and is cut off there.
     cut_at_delete: Option<usize>,
-    in_order: bool,
     /// Some commits get names. Large units are left out, because states near them may be missing anyway.
     marks: bool,
-    /// Clients wait for so long between two steps, in nanoseconds at most.
-    pause: u64,
 }
 
-struct SimBucketOf {
-    faults: u32,
-    lag: usize,
+impl Opening {
+    /// An ordinary one.
+    fn of(run: Run, options: ArchiverOptions) -> Self {
+        Self {
+            run: Run {
+                in_order: true,
+                delay: 200_000,
+                ..run
+            },
+            options,
+            cut_at_delete: None,
+            marks: false,
+        }
+    }
 }
 
 /// What is known of an archive.
@@ -180,21 +193,18 @@ impl Known {
     fn open(&mut self, image: &mut StoreImage, opening: Opening) {
         let (objects, model) = (self.objects.clone(), self.model.clone());
         let (marks, times, all) = (self.marks.clone(), self.times.clone(), self.all.clone());
-        let start_ms = START_MS + opening.seed * 3_600_000;
-        let seed = opening.seed;
-        let work = move |world: SimWorld, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let run = opening.run;
+        let (seed, start_ms) = (run.seed, START_MS + run.seed * 3_600_000);
+        let (crash, info) = image.with_disk(seed, async move |world, rt, disk| {
             let engine = disk.engine().clone();
             let main = disk.volume("main").unwrap();
             let mut bytes = contents(&main).await.unwrap();
             model.opened(engine.marks().appended, digest(&bytes), model.1.get());
-            let source = EngineSource::new(&engine, &rt, clock(&rt, start_ms));
-            let own = source.clone();
             let mut gate = Gate::new(SimBucket {
                 random: RefCell::new(ChaCha8Rng::seed_from_u64(seed)),
-                faults: opening.bucket.faults,
-                lag: opening.bucket.lag,
-                delay: 200_000,
+                faults: run.faults,
+                lag: run.lag,
+                delay: run.delay,
                 ..SimBucket::sound(&rt, &objects)
             });
             gate.all = all;
@@ -208,11 +218,10 @@ impl Known {
                     kind == "delete" && is_range(name) && deleted.count() >= count
                 });
             }
-            let archiver =
-                rt.spawn(async move { Archiver::new(&gate, &own, opening.options).run().await });
+            let (source, archiver) = archive(&disk, &rt, start_ms, gate, opening.options);
             let mut random = ChaCha8Rng::seed_from_u64(seed);
             let (mut wishes, mut noted) = (Vec::new(), engine.marks().appended);
-            for number in 0..opening.steps {
+            for number in 0..run.steps {
                 let mut peek = random.clone();
                 let _first = peek.next_u64();
                 if opening.marks && peek.next_u32() % 40 == 35 {
@@ -241,7 +250,7 @@ impl Known {
                     });
                     wishes.push((name, after, result));
                 } else {
-                    rt.sleep(Nanos(random.next_u64() % opening.pause)).await;
+                    rt.sleep(Nanos(random.next_u64() % run.pause)).await;
                 }
                 if random.next_u32().is_multiple_of(8) {
                     // In this millisecond more may become durable.
@@ -249,7 +258,7 @@ impl Known {
                     times.borrow_mut().push((before_ms, engine.marks().durable));
                 }
             }
-            if opening.in_order {
+            if run.in_order {
                 disk.flush().await.unwrap();
                 source.end();
                 archiver.await.unwrap();
@@ -270,8 +279,7 @@ impl Known {
             let cut = world.crash();
             source.end();
             (cut, info)
-        };
-        let ((crash, info), _) = image.run(seed, work);
+        });
         if let Some(info) = info {
             assert_eq!(info.unmerged, None);
             self.merged += info.merged;
@@ -306,24 +314,14 @@ fn is_merged(name: &str) -> bool {
     name.starts_with("merged/")
 }
 
-fn sound() -> SimBucketOf {
-    SimBucketOf { faults: 0, lag: 0 }
-}
-
 fn overwrite() -> HomeParams {
     Layout::Overwrite.home(BLOCK as u32, 10)
 }
 
 /// What a reader whose lists lag finds, and its plans for all commits that it thinks can be restored.
 fn read(objects: &Objects, lag: usize) -> (Catalog, BTreeMap<u64, Plan>) {
-    let world = SimWorld::new(SimOptions::default(), Vec::new());
-    let rt = Rt::new(world.driver());
-    let (own, shared) = (rt.clone(), objects.clone());
-    rt.block_on(async move {
-        let bucket = SimBucket {
-            lag,
-            ..SimBucket::sound(&own, &shared)
-        };
+    with_bucket(objects, async move |mut bucket| {
+        bucket.lag = lag;
         let catalog = Catalog::load(&bucket).await.unwrap();
         let mut plans = BTreeMap::new();
         for part in catalog.restorable() {
@@ -364,27 +362,26 @@ fn merged_ranges_give_the_states_that_are_left() {
                     .collect();
             }
             let at = (seed + generation) as usize;
-            let opening = Opening {
-                seed: 5000 + 10 * seed + generation,
-                steps: 150 + 13 * (seed + generation) % 100,
-                bucket: SimBucketOf {
-                    faults: [0, 9, 25][at % 3],
-                    lag: (seed % 3) as usize,
-                },
-                options: ArchiverOptions {
-                    object_bytes: [60 << 10, 120 << 10, 16 << 20]
-                        [(seed + generation / 2) as usize % 3],
-                    // A slow base: ranges are merged before it is complete.
-                    base_bytes_per_second: [0, 32 << 20][at % 2],
-                    // A merged object that is not listed is deleted later.
-                    keep_ms: [3_600_000, 0, 0][seed as usize % 3],
-                    ..options(KEEP_MS)
-                },
-                cut_at_delete: (generation % 2 == 0 && !is_last).then_some(at * 2),
-                in_order: generation % 2 == 1,
-                marks: false,
-                pause: [3_000_000, 40_000_000][usize::from(is_last)],
+            let options = ArchiverOptions {
+                object_bytes: [60 << 10, 120 << 10, 16 << 20][(seed + generation / 2) as usize % 3],
+                // A slow base: ranges are merged before it is complete.
+                base_bytes_per_second: [0, 32 << 20][at % 2],
+                // A merged object that is not listed is deleted later.
+                keep_ms: [3_600_000, 0, 0][seed as usize % 3],
+                ..options(KEEP_MS)
             };
+            let run = Run {
+                faults: [0, 9, 25][at % 3],
+                lag: (seed % 3) as usize,
+                pause: [PAUSE, 40_000_000][usize::from(is_last)],
+                ..Run::of(
+                    5000 + 10 * seed + generation,
+                    150 + 13 * (seed + generation) % 100,
+                )
+            };
+            let mut opening = Opening::of(run, options);
+            opening.run.in_order = generation % 2 == 1;
+            opening.cut_at_delete = (generation % 2 == 0 && !is_last).then_some(at * 2);
             known.open(&mut image, opening);
             if known.objects.borrow().keys().any(|name| is_link(name)) {
                 let lag = (seed % 3) as usize;
@@ -438,18 +435,13 @@ fn marks_and_times_are_right_when_ranges_are_merged() {
         let mut image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);
         let mut known = Known::default();
         for generation in 0..3 {
+            let run = Run {
+                lag: seed as usize % 3,
+                ..Run::of(6000 + 10 * seed + generation, 150)
+            };
             let opening = Opening {
-                seed: 6000 + 10 * seed + generation,
-                steps: 150,
-                bucket: SimBucketOf {
-                    faults: 0,
-                    lag: seed as usize % 3,
-                },
-                options: options(KEEP_MS),
-                cut_at_delete: None,
-                in_order: true,
                 marks: true,
-                pause: 3_000_000,
+                ..Opening::of(run, options(KEEP_MS))
             };
             known.open(&mut image, opening);
         }
@@ -479,11 +471,7 @@ fn marks_and_times_are_right_when_ranges_are_merged() {
 }
 
 fn plan(objects: &Objects, target: Target) -> Result<Plan, ArchiveError> {
-    let world = SimWorld::new(SimOptions::default(), Vec::new());
-    let rt = Rt::new(world.driver());
-    let (own, shared) = (rt.clone(), objects.clone());
-    rt.block_on(async move {
-        let bucket = SimBucket::sound(&own, &shared);
+    with_bucket(objects, async move |bucket| {
         let catalog = Catalog::load(&bucket).await?;
         Plan::make(&bucket, &catalog, &target).await
     })
@@ -499,17 +487,9 @@ fn a_restore_goes_on_when_its_objects_are_merged_meanwhile() {
         let mut before = Objects::default();
         for generation in 0..2 {
             before = Rc::new(RefCell::new(known.objects.borrow().clone()));
-            let opening = Opening {
-                seed: 7000 + 10 * seed + generation,
-                steps: 120,
-                bucket: sound(),
-                options: options([0, KEEP_MS][generation as usize]),
-                cut_at_delete: None,
-                in_order: true,
-                marks: false,
-                pause: 3_000_000,
-            };
-            known.open(&mut image, opening);
+            let options = options([0, KEEP_MS][generation as usize]);
+            let run = Run::of(7000 + 10 * seed + generation, 120);
+            known.open(&mut image, Opening::of(run, options));
         }
         let (_, plans) = read(&before, 0);
         for (lsn, plan) in plans.iter().step_by(2) {
@@ -547,15 +527,8 @@ fn replaced_writer_deletes_nothing_while_merging() {
         let image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);
         let objects = Objects::default();
         let shared = objects.clone();
-        image.run(8, move |_, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
-            let archive = |gate: Gate, keep: u64| {
-                let source = EngineSource::new(disk.engine(), &rt, clock(&rt, START_MS));
-                let own = source.clone();
-                let run =
-                    rt.spawn(async move { Archiver::new(&gate, &own, options(keep)).run().await });
-                (source, run)
-            };
+        image.with_disk(8, async move |_, rt, disk| {
+            let archive = |gate, keep| archive(&disk, &rt, START_MS, gate, options(keep));
             let mut old = Gate::new(SimBucket::sound(&rt, &shared));
             old.holds = Box::new(move |kind, name, requests| {
                 let requests = requests.borrow();

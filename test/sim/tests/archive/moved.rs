@@ -35,13 +35,8 @@ fn changed_block_is_durable_before_it_is_archived() {
                     ..open_options()
                 };
                 let disk = image.open_disk(&rt, options).await.unwrap();
-                let source = EngineSource::new(disk.engine(), &rt, clock(&rt, START_MS));
-                let (archived, clock) = (source.clone(), rt.clone());
-                rt.spawn(async move {
-                    let bucket = SimBucket::sound(&clock, &own);
-                    let options = ArchiverOptions::default();
-                    Archiver::new(&bucket, &archived, options).run().await
-                });
+                let (bucket, options) = (SimBucket::sound(&rt, &own), ArchiverOptions::default());
+                let (source, _archiver) = archive(&disk, &rt, START_MS, bucket, options);
                 rt.sleep(Nanos::from_secs(3)).await;
                 write(&disk, 0, 1).await;
                 write(&disk, 1, 2).await;
@@ -58,8 +53,7 @@ fn changed_block_is_durable_before_it_is_archived() {
         );
         image.disks = crash.images(seed);
         let shared = objects.clone();
-        let (content, _) = image.run(seed, move |_, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let content = image.with_disk(seed, async move |_, rt, disk| {
             let source = EngineSource::new(disk.engine(), &rt, clock(&rt, START_MS));
             source.end();
             let bucket = SimBucket::sound(&rt, &shared);

@@ -1,23 +1,19 @@
 //! One volume or file is taken out of an archive, at every commit, and compared with what it was then. So are the files of the
 //! file system, whose places are in the tree of that commit.
 
-use super::{BLOCK, DELAY, Objects, START_MS, SimBucket, clock, open_options, shape};
+use super::{BLOCK, DELAY, Objects, START_MS, SimBucket, archive, shape, with_bucket};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tonearm_archive::{
-    Archiver, ArchiverOptions, Catalog, EngineSource, Extract, Plan, TABLE, Target, VolumeTable,
-};
+use tonearm_archive::{ArchiverOptions, Catalog, Extract, Plan, TABLE, Target, VolumeTable};
 use tonearm_base::{Lsn, Nanos, crc32c};
 use tonearm_disk::{Aru, Disk, Volume};
 use tonearm_fs::{Fs, OfflineError, OfflineTree, ROOT_INO, path_text};
-use tonearm_rt::Rt;
 use tonearm_sim::archives::Step;
 use tonearm_sim::trees::{self, Node, Tree};
-use tonearm_sim::{Layout, StoreImage, contents};
-use tonearm_world::{SimOptions, SimWorld};
+use tonearm_sim::{Layout, contents};
 
 const VOLUMES_MAX: usize = 6;
 const VOLUME_BYTES_MAX: u64 = 20 * BLOCK;
@@ -158,20 +154,15 @@ fn archived(seed: u64) -> (Objects, BTreeMap<u64, State>) {
     let image = shape(layout, 64).create_with_spare((2 << 20) + trees::SPACE);
     let objects = Objects::default();
     let shared = objects.clone();
-    let (states, _) = image.run(seed, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+    let states = image.with_disk(seed, async move |_, rt, disk| {
         let engine = disk.engine().clone();
-        let source = EngineSource::new(&engine, &rt, clock(&rt, START_MS));
-        let (own, clock) = (source.clone(), rt.clone());
-        let archiver = rt.spawn(async move {
-            let bucket = SimBucket::sound(&clock, &shared);
-            let options = ArchiverOptions {
-                interval: Nanos::from_millis(20),
-                object_bytes: [1, 100 << 10][seed as usize / 2 % 2],
-                ..ArchiverOptions::default()
-            };
-            Archiver::new(&bucket, &own, options).run().await
-        });
+        let options = ArchiverOptions {
+            interval: Nanos::from_millis(20),
+            object_bytes: [1, 100 << 10][seed as usize / 2 % 2],
+            ..ArchiverOptions::default()
+        };
+        let bucket = SimBucket::sound(&rt, &shared);
+        let (source, archiver) = archive(&disk, &rt, START_MS, bucket, options);
         let mut random = ChaCha8Rng::seed_from_u64(seed);
         let (mut states, mut tree, mut files) = (BTreeMap::new(), Tree::default(), None);
         for serial in 0..160 {
@@ -319,12 +310,8 @@ fn a_volume_or_file_is_taken_out_as_it_was_at_any_commit() {
     let mut counts = Counts::default();
     for seed in 0..16 {
         let (objects, states) = archived(seed);
-        let world = SimWorld::new(SimOptions::default(), Vec::new());
-        let rt = Rt::new(world.driver());
-        let own = rt.clone();
         let mut so_far = std::mem::take(&mut counts);
-        counts = rt.block_on(async move {
-            let bucket = SimBucket::sound(&own, &objects);
+        counts = with_bucket(&objects, async move |bucket| {
             let catalog = Catalog::load(&bucket).await.unwrap();
             let reader = Reader {
                 bucket: &bucket,

@@ -6,8 +6,7 @@ use super::*;
 #[test]
 fn a_bucket_that_replaces_objects_is_refused() {
     let image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);
-    image.run(6, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+    image.with_disk(6, async |_, rt, disk| {
         let source = EngineSource::new(disk.engine(), &rt, clock(&rt, START_MS));
         let objects = Objects::default();
         let bucket = SimBucket {

@@ -1,78 +1,12 @@
 //! What a bucket refuses: later it may take it again; from the start on, for minutes or with a proof, the archive ends.
 
+use super::merging::Gate;
 use super::*;
-use tonearm_archive::{Bytes, MergeLevel};
+use tonearm_archive::MergeLevel;
 use tonearm_engine::ArchiveState;
 
 /// What a bucket answers to a request, in place of carrying it out.
 type Says = Rc<RefCell<Option<BucketError>>>;
-
-/// A bucket that answers as the test sets it.
-struct Scripted {
-    inner: SimBucket,
-    /// To all requests.
-    all: Says,
-    /// To those that read or delete objects.
-    but_puts: Says,
-}
-
-impl Scripted {
-    fn pass(&self, is_put: bool) -> Result<(), BucketError> {
-        let says = self.all.borrow().clone();
-        let says = says.or_else(|| self.but_puts.borrow().clone().filter(|_| !is_put));
-        says.map_or(Ok(()), Err)
-    }
-}
-
-impl Bucket for Scripted {
-    fn put_new<'a>(&'a self, name: &'a str, object: Bytes) -> Boxed<'a, Result<bool, BucketError>> {
-        Box::pin(async move {
-            self.pass(true)?;
-            self.inner.put_new(name, object).await
-        })
-    }
-
-    fn get<'a>(
-        &'a self,
-        name: &'a str,
-        most: u64,
-    ) -> Boxed<'a, Result<Option<Vec<u8>>, BucketError>> {
-        Box::pin(async move {
-            self.pass(false)?;
-            self.inner.get(name, most).await
-        })
-    }
-
-    fn heads<'a>(
-        &'a self,
-        names: &'a [String],
-        bytes: usize,
-    ) -> Boxed<'a, Result<Vec<Option<Vec<u8>>>, BucketError>> {
-        Box::pin(async move {
-            // A bucket without permission to read knows at least which objects there are.
-            self.all.borrow().clone().map_or(Ok(()), Err)?;
-            self.inner.heads(names, bytes).await
-        })
-    }
-
-    fn list<'a>(&'a self, folder: &'a str) -> Boxed<'a, Result<Vec<String>, BucketError>> {
-        Box::pin(async move {
-            self.all.borrow().clone().map_or(Ok(()), Err)?;
-            self.inner.list(folder).await
-        })
-    }
-
-    fn delete<'a>(&'a self, name: &'a str) -> Boxed<'a, Result<(), BucketError>> {
-        Box::pin(async move {
-            self.pass(false)?;
-            self.inner.delete(name).await
-        })
-    }
-
-    fn url(&self) -> String {
-        self.inner.url()
-    }
-}
 
 fn transient() -> BucketError {
     BucketError::Transient("it is away".into())
@@ -91,7 +25,9 @@ struct Scene {
     rt: Rt,
     disk: tonearm_disk::Disk,
     source: EngineSource,
+    /// To all requests.
     all: Says,
+    /// To those that read or delete objects. A bucket without permission to read knows at least which objects there are.
     but_puts: Says,
     ended: tonearm_rt::JoinHandle<Result<(), ArchiveError>>,
     random: ChaCha8Rng,
@@ -138,16 +74,16 @@ fn with_archive<F: Future<Output = ()> + 'static>(
     test: impl FnOnce(Scene) -> F + 'static,
 ) {
     let image = shape(Layout::Overwrite, 64).create_with_spare(1 << 20);
-    image.run(7, move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
-        let source = EngineSource::new(disk.engine(), &rt, clock(&rt, START_MS));
-        let bucket = Scripted {
-            inner: SimBucket::sound(&rt, &Objects::default()),
-            all: Rc::new(RefCell::new(first)),
-            but_puts: Says::default(),
-        };
-        let (own, all, but_puts) = (source.clone(), bucket.all.clone(), bucket.but_puts.clone());
-        let ended = rt.spawn(async move { Archiver::new(&bucket, &own, options).run().await });
+    image.with_disk(7, async move |_, rt, disk| {
+        let (all, but_puts) = (Rc::new(RefCell::new(first)), Says::default());
+        let mut bucket = Gate::new(SimBucket::sound(&rt, &Objects::default()));
+        let (of_all, of_some) = (all.clone(), but_puts.clone());
+        bucket.refuses = Box::new(move |kind| {
+            let says = of_some.borrow().clone();
+            let says = says.filter(|_| matches!(kind, "get" | "delete"));
+            of_all.borrow().clone().or(says)
+        });
+        let (source, ended) = archive(&disk, &rt, START_MS, bucket, options);
         let scene = Scene {
             rt: rt.clone(),
             disk,
@@ -213,29 +149,21 @@ fn archive_denied_at_the_start_waits_before_ending() {
             assert!(scene.why().contains("the keys are old"), "{}", scene.why());
         },
     );
-    with_archive(
-        Some(denied()),
-        ArchiverOptions::default(),
-        |mut scene| async move {
-            scene.sleep(100).await;
-            *scene.all.borrow_mut() = None;
-            scene.commit().await;
-            scene.sleep(40).await;
-            assert!(scene.is_complete(), "{}", scene.why());
-        },
-    );
-    with_archive(
-        Some(transient()),
-        ArchiverOptions::default(),
-        |mut scene| async move {
-            scene.sleep(10_000).await;
-            assert_eq!(scene.state(), ArchiveState::Waiting);
-            *scene.all.borrow_mut() = None;
-            scene.commit().await;
-            scene.sleep(40).await;
-            assert!(scene.is_complete(), "{}", scene.why());
-        },
-    );
+    for (error, seconds) in [(denied(), 100), (transient(), 10_000)] {
+        let first = Some(error.clone());
+        with_archive(
+            first,
+            ArchiverOptions::default(),
+            move |mut scene| async move {
+                scene.sleep(seconds).await;
+                assert_eq!(scene.state(), ArchiveState::Waiting, "{error}");
+                *scene.all.borrow_mut() = None;
+                scene.commit().await;
+                scene.sleep(40).await;
+                assert!(scene.is_complete(), "{error}: {}", scene.why());
+            },
+        );
+    }
 }
 
 #[test]

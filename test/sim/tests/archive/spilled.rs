@@ -10,8 +10,7 @@ fn base_blocks_read_during_a_spill_are_not_damaged() {
     for seed in 0..6 {
         let layout = [Layout::Overwrite, Layout::Hylog, Layout::Segments][seed as usize % 3];
         let image = shape(layout, 64).create_with_spare(2 << 20);
-        let (counts, _) = image.run(seed, move |_, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let counts = image.with_disk(seed, async |_, rt, disk| {
             let engine = disk.engine().clone();
             let source = EngineSource::new(&engine, &rt, clock(&rt, START_MS));
             let is_over = Rc::new(Cell::new(false));

@@ -10,19 +10,14 @@ fn a_time_gives_the_last_commit_that_was_durable_then() {
     let mut wanted: Vec<(u64, Lsn)> = Vec::new();
     for opening in 0..2 {
         let shared = objects.clone();
-        let work = move |world: SimWorld, rt: Rt, image: StoreImage| async move {
-            let disk = image.open_disk(&rt, open_options()).await.unwrap();
+        let (crash, times) = image.with_disk(opening, async move |world, rt, disk| {
             let start = START_MS + opening * 3_600_000;
-            let source = EngineSource::new(disk.engine(), &rt, clock(&rt, start));
-            let (own, clock) = (source.clone(), rt.clone());
-            let archiver = rt.spawn(async move {
-                let bucket = SimBucket::sound(&clock, &shared);
-                let options = ArchiverOptions {
-                    interval: Nanos::from_millis(10),
-                    ..ArchiverOptions::default()
-                };
-                Archiver::new(&bucket, &own, options).run().await
-            });
+            let options = ArchiverOptions {
+                interval: Nanos::from_millis(10),
+                ..ArchiverOptions::default()
+            };
+            let bucket = SimBucket::sound(&rt, &shared);
+            let (source, archiver) = archive(&disk, &rt, start, bucket, options);
             let (mut random, mut times) = (ChaCha8Rng::seed_from_u64(opening), Vec::new());
             for _ in 0..6 {
                 for _ in 0..5 {
@@ -38,8 +33,7 @@ fn a_time_gives_the_last_commit_that_was_durable_then() {
             source.end();
             archiver.await.unwrap();
             (world.crash(), times)
-        };
-        let ((crash, times), _) = image.run(opening, work);
+        });
         wanted.extend(times);
         image.disks = crash.images(opening);
     }
@@ -58,8 +52,7 @@ fn time_before_the_first_range_restores_the_base() {
     let image = shape(Layout::Overwrite, 32).create_with_spare(1 << 20);
     let objects = Objects::default();
     let shared = objects.clone();
-    let work = move |_, rt: Rt, image: StoreImage| async move {
-        let disk = image.open_disk(&rt, open_options()).await.unwrap();
+    let wanted = image.with_disk(9, async move |_, rt, disk| {
         let mut random = ChaCha8Rng::seed_from_u64(9);
         for _ in 0..5 {
             Step::choose(&mut random).make(&disk).await.unwrap();
@@ -90,8 +83,7 @@ fn time_before_the_first_range_restores_the_base() {
             (awake_ms + HOUR_MS / 2, before),
             (now_ms(), after),
         ]
-    };
-    let (wanted, _) = image.run(9, work);
+    });
     let before = wanted[0].1;
     check_plans(objects, wanted.to_vec(), move |catalog| {
         let first = catalog.ranges().next().map(|range| range.first);
@@ -106,11 +98,7 @@ fn check_plans(
     wanted: Vec<(u64, Lsn)>,
     look: impl FnOnce(&Catalog) + 'static,
 ) -> String {
-    let world = SimWorld::new(SimOptions::default(), Vec::new());
-    let rt = Rt::new(world.driver());
-    let own = rt.clone();
-    rt.block_on(async move {
-        let bucket = SimBucket::sound(&own, &objects);
+    with_bucket(&objects, async move |bucket| {
         let catalog = Catalog::load(&bucket).await.unwrap();
         look(&catalog);
         for (unix_ms, lsn) in wanted {

@@ -7,49 +7,18 @@ use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_engine::{CommitChange, Engine, EngineError, OpenOptions};
-use tonearm_layout::Piece;
 use tonearm_rt::Rt;
-use tonearm_sim::Oracle;
+use tonearm_sim::{Oracle, fill, read_stamps};
 
 pub const BLOCK: usize = 4096;
 /// Blocks in use, on both sides of the border between the first two groups.
 pub const FIRST: u64 = 956;
 pub const COUNT: u64 = 120;
 
-/// Fills the content of a block in version `stamp`.
-pub fn fill(block: &mut [u8], number: u64, stamp: u64) {
-    for (index, word) in block.chunks_exact_mut(8).enumerate() {
-        let value = stamp
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .wrapping_add(index as u64)
-            ^ number;
-        word.copy_from_slice(&value.to_le_bytes());
-    }
-    block[BLOCK - 8..].copy_from_slice(&stamp.to_le_bytes());
-}
-
+/// The stamps of the blocks. Every byte of each block is verified.
 pub async fn stamps(engine: &Engine) -> Result<Vec<u64>, String> {
-    let (mut found, mut expected) = (Vec::new(), vec![0; BLOCK]);
-    for piece in engine
-        .read(FIRST, COUNT)
-        .await
-        .map_err(|error| error.to_string())?
-    {
-        match piece {
-            Piece::Zero(bytes) => found.extend(std::iter::repeat_n(0, bytes / BLOCK)),
-            Piece::Data(data) => {
-                for block in data.chunks_exact(BLOCK) {
-                    let stamp = u64::from_le_bytes(block[BLOCK - 8..].try_into().unwrap());
-                    fill(&mut expected, FIRST + found.len() as u64, stamp);
-                    if block != expected {
-                        return Err(format!("block {} is not whole", FIRST + found.len() as u64));
-                    }
-                    found.push(stamp);
-                }
-            }
-        }
-    }
-    Ok(found)
+    let found = read_stamps(engine, FIRST, COUNT).await;
+    found.map_err(|stop| stop.to_string())
 }
 
 /// Writes, trims, flushes and waits by `seed`.
@@ -65,7 +34,7 @@ pub async fn workload(
 ) -> Result<(), EngineError> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut below = move |bound: u64| rng.next_u64() % bound;
-    let mut stamp = seed << 20;
+    let mut stamp = seed << 28;
     for _ in 0..45 {
         let most = [1, 4, 30][below(3) as usize];
         let count = 1 + below(most);
@@ -79,8 +48,9 @@ pub async fn workload(
                 let mut buf = BufPool::new(0).alloc(count as usize * BLOCK);
                 let mut model = Vec::new();
                 for (block, number) in buf.chunks_exact_mut(BLOCK).zip(range.clone()) {
-                    stamp += 1;
-                    fill(block, number, stamp);
+                    // The lowest byte is for patches.
+                    stamp += 1 << 8;
+                    fill(block, stamp, number, false);
                     model.push((number, stamp));
                 }
                 buf.attach(Rc::new(permit));
@@ -91,7 +61,7 @@ pub async fn workload(
                     data,
                 };
                 let lsn = engine.commit(admission, vec![change])?;
-                let index = oracle.borrow_mut().commit(&model);
+                let index = oracle.borrow_mut().change(&model);
                 if below(3) == 0 {
                     engine.wait_durable(lsn).await?;
                     oracle.borrow_mut().acknowledge(index);
@@ -107,7 +77,7 @@ pub async fn workload(
                 };
                 engine.commit(admission, vec![change])?;
                 let model: Vec<(u64, u64)> = (first..first + count).map(|b| (b, 0)).collect();
-                oracle.borrow_mut().commit(&model);
+                oracle.borrow_mut().change(&model);
             }
             8 => {
                 let index = oracle.borrow().last();

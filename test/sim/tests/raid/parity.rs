@@ -49,14 +49,8 @@ struct Store {
     state: Raid5State,
 }
 
-struct Running {
-    world: SimWorld,
-    rt: Rt,
-    kept: Kept,
-}
-
 impl Store {
-    fn start(&self, seed: u64) -> Running {
+    fn start(&self, seed: u64) -> (SimWorld, Rt, Kept) {
         let options = SimOptions {
             seed,
             ..SimOptions::default()
@@ -64,7 +58,27 @@ impl Store {
         let world = SimWorld::new(options, self.disks.clone());
         let rt = Rt::new(world.driver());
         let kept = Kept(Rc::new(RefCell::new(self.state)));
-        Running { world, rt, kept }
+        (world, rt, kept)
+    }
+
+    /// Runs `work` on these drives. Returns its result, what is left of them after an orderly switch-off, and after the power cut
+    /// `seed`.
+    fn run<T: 'static>(
+        &self,
+        seed: u64,
+        work: impl AsyncFnOnce(Rt, Kept, Self) -> T + 'static,
+    ) -> (T, Self, Self) {
+        let (world, rt, kept) = self.start(seed);
+        let (own_rt, own_kept, own) = (rt.clone(), kept.clone(), self.clone());
+        let result = rt.block_on(async move { work(own_rt, own_kept, own).await });
+        rt.shut_down();
+        let left = |disks| Self {
+            plan: self.plan,
+            disks,
+            state: *kept.0.borrow(),
+        };
+        let (ended, cut) = (left(world.images()), left(world.crash().images(seed)));
+        (result, ended, cut)
     }
 
     /// The log's device and the array.
@@ -143,32 +157,28 @@ impl Store {
             clean: true,
             missing: None,
         };
-        let mut store = Self {
+        let store = Self {
             plan,
             disks,
             state: clean,
         };
-        let running = store.start(0);
-        let (rt, kept, own) = (running.rt.clone(), running.kept.clone(), store.clone());
-        running.rt.block_on(async move {
+        let ((), mut store, _) = store.run(0, async move |rt, kept, own| {
             let (log, array) = own.devices(&rt, &kept).await;
             let member = |device| NewMember {
                 device,
                 blank: true,
                 log_written: false,
             };
-            let members = [
-                member(log),
-                member(Rc::new(array.clone()) as Rc<dyn Device>),
-            ];
-            tonearm_engine::create(&rt, &BufPool::new(0), &created, &members, |_, _| {})
-                .await
-                .unwrap();
+            let of_array: Rc<dyn Device> = Rc::new(array.clone());
+            let (pool, members) = (BufPool::new(0), [member(log), member(of_array)]);
+            let made = tonearm_engine::create(&rt, &pool, &created, &members, |_, _| {});
+            made.await.unwrap();
             array.close().await.unwrap();
         });
-        store.disks = running.world.images();
-        store.state.missing = plan.missing.map(gone);
-        running.rt.shut_down();
+        store.state = Raid5State {
+            clean: true,
+            missing: plan.missing.map(gone),
+        };
         store
     }
 }
@@ -192,22 +202,17 @@ struct Tally {
 /// Runs a workload on a new store, with a cut at every change of a drive.
 fn run(plan: Plan, seed: u64, tally: &Rc<RefCell<Tally>>) {
     let store = Store::create(plan);
-    let running = store.start(seed);
+    let (world, rt, kept) = store.start(seed);
     let oracle = Rc::new(RefCell::new(Oracle::default()));
-    let (own, model, seen, kept) = (
-        store.clone(),
-        oracle.clone(),
-        tally.clone(),
-        running.kept.clone(),
-    );
-    running.world.on_io(move |io, crash| {
+    let (own, model, seen, saved) = (store.clone(), oracle.clone(), tally.clone(), kept.clone());
+    world.on_io(move |io, crash| {
         if seen.borrow().failure.is_some() {
             return;
         }
         let cut = seed.wrapping_mul(7919) + io;
         let left = Store {
             disks: crash.images(cut),
-            state: *kept.0.borrow(),
+            state: *saved.0.borrow(),
             ..own.clone()
         };
         let checked = check(&left, &model.borrow(), cut, &mut seen.borrow_mut());
@@ -216,8 +221,9 @@ fn run(plan: Plan, seed: u64, tally: &Rc<RefCell<Tally>>) {
             seen.borrow_mut().failure = Some(text);
         }
     });
-    let (rt, kept) = (running.rt.clone(), running.kept.clone());
-    let stats = running.rt.block_on(async move {
+    let own_rt = rt.clone();
+    let stats = rt.block_on(async move {
+        let rt = own_rt;
         let (engine, array) = store.open(&rt, &kept, restless()).await.unwrap();
         workload(rt, engine.clone(), oracle, plan.trims, seed)
             .await
@@ -226,8 +232,8 @@ fn run(plan: Plan, seed: u64, tally: &Rc<RefCell<Tally>>) {
         array.close().await.unwrap();
         array.stats()
     });
-    running.world.clear_hook();
-    running.rt.shut_down();
+    world.clear_hook();
+    rt.shut_down();
     tally.borrow_mut().records += stats.records;
     assert_eq!(stats.unprotected, 0);
     if let Some(failure) = tally.borrow_mut().failure.take() {
@@ -242,9 +248,8 @@ fn check(left: &Store, oracle: &Oracle, cut: u64, tally: &mut Tally) -> Result<(
     if left.plan.record_always {
         left.state.missing = Some(gone(cut as usize % left.plan.members));
     }
-    let running = left.start(cut);
-    let (rt, kept, own) = (running.rt.clone(), running.kept.clone(), left.clone());
-    let of_recovery = running.rt.block_on(async move {
+    // The power fails again while nothing is being written, and a member fails with it.
+    let (of_recovery, _, again) = left.run(cut, async |rt, kept, own| {
         let (engine, array) = own.open(&rt, &kept, patient()).await?;
         let found = stamps(&engine).await?;
         let fixed = array.stats().parity_fixed;
@@ -259,17 +264,7 @@ fn check(left: &Store, oracle: &Oracle, cut: u64, tally: &mut Tally) -> Result<(
     });
     let (expected, fixed) = of_recovery.map_err(|what| format!("recovery: {what}"))?;
     tally.fixed += fixed;
-    oracle
-        .clone()
-        .match_prefix(FIRST, &expected)
-        .map_err(|violation| violation.0)?;
-    // The power fails again while nothing is being written, and a member fails with it.
-    let again = Store {
-        disks: running.world.crash().images(cut),
-        state: *running.kept.0.borrow(),
-        ..left.clone()
-    };
-    running.rt.shut_down();
+    oracle.judge_from(FIRST, &expected)?;
     let members = 0..left.plan.members;
     let lost: Vec<Option<usize>> = match left.state.missing {
         None => members.clone().map(Some).collect(),
@@ -283,22 +278,15 @@ fn check(left: &Store, oracle: &Oracle, cut: u64, tally: &mut Tally) -> Result<(
         same(&found, &expected, "recovered again", lost)?;
     }
     // Everything is written home and the store is closed. Then each member is left out in turn.
-    let running = again.start(cut);
-    let (rt, kept, own) = (running.rt.clone(), running.kept.clone(), again.clone());
-    running.rt.block_on(async move {
+    let (closed, ended, _) = again.run(cut, async |rt, kept, own| {
         let (engine, array) = own.open(&rt, &kept, patient()).await?;
         engine.close().await.map_err(|error| error.to_string())?;
         if own.state.missing.is_none() {
             expect_parity(&array, "after the end").await?;
         }
         array.close().await.map_err(|error| error.to_string())
-    })?;
-    let ended = Store {
-        disks: running.world.images(),
-        state: *running.kept.0.borrow(),
-        ..again
-    };
-    running.rt.shut_down();
+    });
+    closed?;
     for lost in members {
         let mut ended = ended.clone();
         if ended.state.missing.is_none() {
@@ -319,13 +307,10 @@ async fn expect_parity(array: &Raid5, when: &str) -> Result<(), String> {
 }
 
 fn read_all(store: &Store, seed: u64) -> Result<Vec<u64>, String> {
-    let running = store.start(seed);
-    let (rt, kept, own) = (running.rt.clone(), running.kept.clone(), store.clone());
-    let found = running.rt.block_on(async move {
+    let (found, ..) = store.run(seed, async |rt, kept, own| {
         let (engine, _) = own.open(&rt, &kept, patient()).await?;
         stamps(&engine).await
     });
-    running.rt.shut_down();
     found
 }
 

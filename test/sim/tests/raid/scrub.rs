@@ -1,16 +1,19 @@
 //! Members that return wrong content: a scrub computes it from the others, as far as checksums show it, and
 //! makes parity right after that. Meanwhile the store is in use, and the power is cut.
 
-use crate::blocks::{BLOCK, COUNT, FIRST, fill, patient, restless, same, stamps, workload};
-use crate::stores::{HYLOG, OVERWRITE, Running, SEGMENTS, open, read_all};
-use std::cell::{Cell, RefCell};
+use crate::blocks::{BLOCK, patient, restless, same, stamps, workload};
+use crate::stores::{
+    HYLOG, OVERWRITE, SEGMENTS, check_cuts, close, crashed, expect_prefix, known, open, read_all,
+    with_store,
+};
+use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_engine::{ByteRate, CommitChange, Engine, Scrub, ScrubReport};
 use tonearm_format::HEADER_AREA_BYTES;
 use tonearm_layout::Piece;
 use tonearm_rt::Op;
-use tonearm_sim::{ArrayImage, ArrayShape, Oracle};
+use tonearm_sim::{ArrayImage, ArrayShape, Oracle, fill};
 
 /// Blocks that no workload touches.
 const COLD: std::ops::Range<u64> = 300..700;
@@ -20,13 +23,9 @@ const FIVE: ArrayShape = ArrayShape {
     ..OVERWRITE
 };
 
-fn stamp_of(number: u64) -> u64 {
-    (77 << 32) + number
-}
-
 fn content(number: u64) -> Vec<u8> {
     let mut block = vec![0; BLOCK];
-    fill(&mut block, number, stamp_of(number));
+    fill(&mut block, (77 << 40) + (number << 8), number, false);
     block
 }
 
@@ -61,48 +60,46 @@ async fn damaged_cold(engine: &Engine) -> Vec<u64> {
     damaged
 }
 
+/// The cold blocks that cannot be read without the drives that are `away`.
+fn damaged_without(store: &ArrayImage, seed: u64, away: &[usize]) -> Vec<u64> {
+    let damaged = with_store(store, seed, away, patient(), async |_, _, open| {
+        Ok(damaged_cold(&open.engine).await)
+    });
+    damaged.unwrap().0
+}
+
 /// A store with content, closed in order, and the stamps of its blocks.
 fn written(plan: ArrayShape, seed: u64) -> (ArrayImage, Vec<u64>) {
     let store = plan.create();
-    let running = Running::of(&store, seed);
-    let (rt, own) = (running.rt.clone(), store.clone());
-    let found = running.rt.block_on(async move {
-        let open = open(&own, &rt, &[], restless()).await.unwrap();
+    let written = with_store(&store, seed, &[], restless(), async move |_, rt, open| {
         write_cold(&open.engine).await;
-        let oracle = Rc::new(RefCell::new(Oracle::default()));
-        let worked = workload(rt, open.engine.clone(), oracle, true, seed);
+        let worked = workload(rt, open.engine.clone(), Rc::default(), true, seed);
         worked.await.unwrap();
-        let found = stamps(&open.engine).await.unwrap();
-        open.engine.close().await.unwrap();
-        found
+        let found = stamps(&open.engine).await?;
+        close(&open).await?;
+        Ok(found)
     });
-    let written = store.with(running.world.images());
-    running.rt.shut_down();
+    let (found, written) = written.unwrap();
     (written, found)
 }
 
 /// Scrubs the store. The report, the number of changes of the array's members meanwhile, and what is left.
 fn scrubbed(store: &ArrayImage, seed: u64, scrub: Scrub) -> (ScrubReport, u64, ArrayImage) {
-    let running = Running::of(store, seed);
-    let (rt, own) = (running.rt.clone(), store.clone());
-    let (begun, writes) = (Rc::new(Cell::new(false)), Rc::new(Cell::new(0)));
-    let (counts, count, members) = (begun.clone(), writes.clone(), store.shape.members as u32);
-    running.world.set_fault(move |request| {
-        let changes = !matches!(request.op, Op::Read | Op::Flush);
-        let of_array = (1..=members).contains(&request.device.0);
-        count.set(count.get() + u64::from(counts.get() && changes && of_array));
-        None
-    });
-    let report = running.rt.block_on(async move {
-        let open = open(&own, &rt, &[], patient()).await.unwrap();
-        begun.set(true);
+    let writes = Rc::new(Cell::new(0));
+    let (count, members) = (writes.clone(), store.shape.members as u32);
+    let scrubbed = with_store(store, seed, &[], patient(), async move |world, _, open| {
+        world.set_fault(move |request| {
+            let changes = !matches!(request.op, Op::Read | Op::Flush);
+            let of_array = (1..=members).contains(&request.device.0);
+            count.set(count.get() + u64::from(changes && of_array));
+            None
+        });
         let report = open.engine.scrub(scrub, |_, _| true).await.unwrap();
-        begun.set(false);
-        open.engine.close().await.unwrap();
-        report
+        world.clear_fault();
+        close(&open).await?;
+        Ok(report)
     });
-    let left = store.with(running.world.images());
-    running.rt.shut_down();
+    let (report, left) = scrubbed.unwrap();
     (report, writes.get(), left)
 }
 
@@ -117,13 +114,7 @@ fn assert_whole(store: &ArrayImage, expected: &[u64], when: &str) {
         }
         let (found, _) = read_all(store, 1, away).unwrap();
         same(&found, expected, when, away.first().copied()).unwrap();
-        let running = Running::of(store, 2);
-        let (rt, own, without) = (running.rt.clone(), store.clone(), away.to_vec());
-        let damaged = running.rt.block_on(async move {
-            let open = open(&own, &rt, &without, patient()).await.unwrap();
-            damaged_cold(&open.engine).await
-        });
-        running.rt.shut_down();
+        let damaged = damaged_without(store, 2, away);
         assert_eq!(damaged, [0; 0], "{when}, without {away:?}");
     }
 }
@@ -203,14 +194,7 @@ fn scrub_only_reports_corruption_of_two_members() {
             assert_eq!((report.repaired, report.parity_repaired, writes), (0, 0, 0));
             // Where the same bit has changed twice, the parity agrees.
             assert_eq!(report.parity_damaged > 0, mask == 2, "block {number}");
-            let running = Running::of(&left, 3);
-            let (rt, own) = (running.rt.clone(), left.clone());
-            let damaged = running.rt.block_on(async move {
-                let open = open(&own, &rt, &[], patient()).await.unwrap();
-                damaged_cold(&open.engine).await
-            });
-            running.rt.shut_down();
-            assert!(damaged.contains(&number));
+            assert!(damaged_without(&left, 3, &[]).contains(&number));
         }
     }
 }
@@ -232,18 +216,20 @@ fn a_scrub_under_load_survives_every_cut() {
                 }
             }
         }
-        let oracle = Rc::new(RefCell::new(Oracle::default()));
-        let numbered: Vec<(u64, u64)> = (FIRST..FIRST + COUNT).zip(before).collect();
-        let index = oracle.borrow_mut().commit(&numbered);
-        oracle.borrow_mut().acknowledge(index);
-        let running = Running::of(&store, seed);
+        let oracle = known(&before);
+        let (world, rt) = store.start(seed);
         let done = Rc::new(Cell::new(false));
         let ended = done.clone();
-        let cuts = running.check_cuts(&store, &oracle, (seed, 19), move |left, oracle, io| {
-            after_cut(left, oracle, &blocks, ended.get(), io)
-        });
-        let (rt, own, model) = (running.rt.clone(), store.clone(), oracle);
-        let report = running.rt.block_on(async move {
+        let cuts = check_cuts(
+            &world,
+            &store,
+            &oracle,
+            (seed, 19),
+            move |left, oracle, io| after_cut(left, oracle, &blocks, ended.get(), io),
+        );
+        let (own_rt, own) = (rt.clone(), store.clone());
+        let report = rt.block_on(async move {
+            let rt = own_rt;
             let open = open(&own, &rt, &[], restless()).await.unwrap();
             let engine = open.engine.clone();
             let scrub = rt.spawn(async move {
@@ -252,13 +238,8 @@ fn a_scrub_under_load_survives_every_cut() {
                 report
             });
             for round in 0..3 {
-                let load = workload(
-                    rt.clone(),
-                    open.engine.clone(),
-                    model.clone(),
-                    true,
-                    seed + 100 + round,
-                );
+                let (rt, engine, seed) = (rt.clone(), open.engine.clone(), seed + 100 + round);
+                let load = workload(rt, engine, oracle.clone(), true, seed);
                 load.await.unwrap();
             }
             let report = scrub.await;
@@ -266,9 +247,9 @@ fn a_scrub_under_load_survives_every_cut() {
             open.engine.close().await.unwrap();
             report
         });
-        running.world.clear_hook();
-        let closed = store.with(running.world.images());
-        running.rt.shut_down();
+        world.clear_hook();
+        let closed = store.with(world.images());
+        rt.shut_down();
         count += cuts.count.get();
         assert_eq!(*cuts.failure.borrow(), None);
         assert!(report.is_sound(), "{report:?}");
@@ -290,18 +271,14 @@ fn after_cut(
     cut: u64,
 ) -> Result<(), String> {
     let (expected, closed) = read_all(left, cut, &[])?;
-    let matched = oracle.clone().match_prefix(FIRST, &expected);
-    matched.map_err(|violation| violation.0)?;
+    expect_prefix(oracle, &expected)?;
     for away in 0..=left.shape.members {
         let away = if away == 0 { vec![] } else { vec![away] };
-        let running = Running::of(&closed, cut);
-        let (rt, own, without) = (running.rt.clone(), closed.clone(), away.clone());
-        let (found, damaged) = running.rt.block_on(async move {
-            let open = open(&own, &rt, &without, patient()).await?;
+        let read = with_store(&closed, cut, &away, patient(), async |_, _, open| {
             let found = stamps(&open.engine).await?;
-            Ok::<_, String>((found, damaged_cold(&open.engine).await))
-        })?;
-        running.rt.shut_down();
+            Ok((found, damaged_cold(&open.engine).await))
+        });
+        let ((found, damaged), _) = read?;
         same(&found, &expected, "closed", away.first().copied())?;
         let excused = |block: &u64| !ended && (!away.is_empty() || corrupt.contains(block));
         if let Some(block) = damaged.iter().find(|block| !excused(block)) {
@@ -322,31 +299,11 @@ fn corruption_before_parity_recovery_stays_an_error() {
         for (member, at) in places(&store, &content(number)) {
             store.disks[member].flip(at + 1000, 1);
         }
-        let oracle = Rc::new(RefCell::new(Oracle::default()));
-        let numbered: Vec<(u64, u64)> = (FIRST..FIRST + COUNT).zip(before).collect();
-        let index = oracle.borrow_mut().commit(&numbered);
-        oracle.borrow_mut().acknowledge(index);
-        let running = Running::of(&store, 7);
-        let (rt, own, model) = (running.rt.clone(), store.clone(), oracle.clone());
-        running.rt.block_on(async move {
-            let open = open(&own, &rt, &[], restless()).await.unwrap();
-            let load = workload(rt, open.engine, model, true, 107);
-            load.await.unwrap();
-        });
-        let crashed = store.with(running.world.crash().images(7));
-        running.rt.shut_down();
+        let oracle = known(&before);
+        let crashed = crashed(&store, 7, &oracle, 107);
         let (found, opened) = read_all(&crashed, 8, &[]).unwrap();
-        oracle.borrow().clone().match_prefix(FIRST, &found).unwrap();
-        let damaged = |store: &ArrayImage| {
-            let running = Running::of(store, 9);
-            let (rt, own) = (running.rt.clone(), store.clone());
-            let damaged = running.rt.block_on(async move {
-                let open = open(&own, &rt, &[], patient()).await.unwrap();
-                damaged_cold(&open.engine).await
-            });
-            running.rt.shut_down();
-            damaged
-        };
+        expect_prefix(&oracle.borrow(), &found).unwrap();
+        let damaged = |store: &ArrayImage| damaged_without(store, 9, &[]);
         assert_eq!(damaged(&opened), [number]);
         let (report, _, after) = scrubbed(&opened, 10, Scrub::Repair);
         let bad = report.damaged.iter().flat_map(|group| &group.bad);
@@ -371,10 +328,7 @@ fn corruption_before_parity_recovery_stays_an_error() {
 
 /// How long a scrub of the store takes, with `readers` clients that read all the time. It is asked to end after `limit`.
 fn duration(store: &ArrayImage, rate: u64, readers: u64, limit: Nanos) -> (Nanos, ScrubReport) {
-    let running = Running::of(store, 11);
-    let (rt, own) = (running.rt.clone(), store.clone());
-    let result = running.rt.block_on(async move {
-        let open = open(&own, &rt, &[], patient()).await.unwrap();
+    let took = with_store(store, 11, &[], patient(), async move |_, rt, open| {
         let ended = Rc::new(Cell::new(false));
         let mut tasks = Vec::new();
         for reader in 0..readers {
@@ -397,11 +351,10 @@ fn duration(store: &ArrayImage, rate: u64, readers: u64, limit: Nanos) -> (Nanos
         for task in tasks {
             task.await;
         }
-        open.engine.close().await.unwrap();
-        (took, report)
+        close(&open).await?;
+        Ok((took, report))
     });
-    running.rt.shut_down();
-    result
+    took.unwrap().0
 }
 
 #[test]
@@ -409,13 +362,10 @@ fn scrub_keeps_its_rate_and_cancels_at_once() {
     let (store, _) = written(OVERWRITE, 12);
     let long = Nanos::from_secs(3600);
     let (fast, report) = duration(&store, 0, 0, long);
-    let running = Running::of(&store, 0);
-    let (rt, own) = (running.rt.clone(), store.clone());
-    let bytes = running.rt.block_on(async move {
-        let open = open(&own, &rt, &[], patient()).await.unwrap();
-        open.array.member().device.size_bytes()
+    let bytes = with_store(&store, 0, &[], patient(), async |_, _, open| {
+        Ok(open.array.member().device.size_bytes())
     });
-    running.rt.shut_down();
+    let (bytes, _) = bytes.unwrap();
     let bytes = report.blocks * BLOCK as u64 + bytes;
     assert!(fast < Nanos::from_secs(1), "{fast:?}");
     let (slow, same) = duration(&store, 1 << 20, 0, long);

@@ -2,26 +2,21 @@
 //! I/O after that, and the next opening finds all drives there, also the one that failed. Its content is old, and must
 //! not be used.
 
-use crate::blocks::{BLOCK, patient, restless, same, stamps, workload};
+use crate::blocks::{FIRST, patient, restless, same, stamps, workload};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_device::Redundancy;
 use tonearm_device::raid::{MemberState, RaidError, RebuildRate, Trouble};
-use tonearm_engine::{ArrayAccess, EngineError, HomeParams, OpenOptions};
+use tonearm_engine::{ArrayAccess, Engine, EngineError, HomeParams, OpenOptions};
 use tonearm_format::{ArrayLevel, HEADER_AREA_BYTES, Placement, SUPERBLOCK_SLOTS};
 use tonearm_rt::{DeviceId, IoError, Op, Rt};
-use tonearm_sim::{ArrayImage, ArrayShape, Heads, OpenArray, Oracle, Shape};
+use tonearm_sim::{ArrayImage, ArrayShape, Layout, OpenArray, Oracle, Shape};
 use tonearm_world::SimWorld;
 
 /// A store of about 1,200 blocks, so that its blocks are in more than one group.
 const STORE: Shape = Shape {
-    block_size: BLOCK as u32,
-    track_bytes: 64 << 10,
-    tracks: 12,
-    blocks: 1200,
     split: true,
-    heads: Heads::None,
-    home: HomeParams::Overwrite,
+    ..Shape::small(Layout::Overwrite, 12, 1200)
 };
 
 pub const OVERWRITE: ArrayShape = ArrayShape {
@@ -48,11 +43,6 @@ const fn with_segments(placement: Placement) -> ArrayShape {
     }
 }
 
-pub struct Running {
-    pub world: SimWorld,
-    pub rt: Rt,
-}
-
 /// The power cuts of a run that were checked.
 #[derive(Default)]
 pub struct Cuts {
@@ -61,36 +51,28 @@ pub struct Cuts {
     pub failure: RefCell<Option<String>>,
 }
 
-impl Running {
-    /// The drives of `store` in a world of their own.
-    pub fn of(store: &ArrayImage, seed: u64) -> Self {
-        let (world, rt) = store.start(seed);
-        Self { world, rt }
-    }
-
-    /// Checks what a power cut leaves of `store` at each `step`th change of a drive.
-    pub fn check_cuts(
-        &self,
-        store: &ArrayImage,
-        oracle: &Rc<RefCell<Oracle>>,
-        (seed, step): (u64, u64),
-        check: impl Fn(&ArrayImage, &Oracle, u64) -> Result<(), String> + 'static,
-    ) -> Rc<Cuts> {
-        let cuts: Rc<Cuts> = Rc::default();
-        let (own, oracle, seen) = (store.clone(), oracle.clone(), cuts.clone());
-        self.world.on_io(move |io, crash| {
-            if seen.failure.borrow().is_some() || !io.is_multiple_of(step) {
-                return;
-            }
-            seen.count.set(seen.count.get() + 1);
-            let left = own.with(crash.images(io + seed));
-            if let Err(what) = check(&left, &oracle.borrow(), io) {
-                let text = format!("seed {seed}, power cut at I/O {io}: {what}");
-                *seen.failure.borrow_mut() = Some(text);
-            }
-        });
-        cuts
-    }
+/// Checks what a power cut leaves of `store`, which is in use in `world`, at each `step`th change of a drive.
+pub fn check_cuts(
+    world: &SimWorld,
+    store: &ArrayImage,
+    oracle: &Rc<RefCell<Oracle>>,
+    (seed, step): (u64, u64),
+    check: impl Fn(&ArrayImage, &Oracle, u64) -> Result<(), String> + 'static,
+) -> Rc<Cuts> {
+    let cuts: Rc<Cuts> = Rc::default();
+    let (own, oracle, seen) = (store.clone(), oracle.clone(), cuts.clone());
+    world.on_io(move |io, crash| {
+        if seen.failure.borrow().is_some() || !io.is_multiple_of(step) {
+            return;
+        }
+        seen.count.set(seen.count.get() + 1);
+        let left = own.with(crash.images(io + seed));
+        if let Err(what) = check(&left, &oracle.borrow(), io) {
+            let text = format!("seed {seed}, power cut at I/O {io}: {what}");
+            *seen.failure.borrow_mut() = Some(text);
+        }
+    });
+    cuts
 }
 
 /// Opens the store without the drives that are `away`.
@@ -104,21 +86,77 @@ pub async fn open(
     opened.map_err(|error| error.to_string())
 }
 
+/// Runs `work` on the store, opened without the drives that are `away`. Returns its result and what is left.
+pub fn with_store<T: 'static>(
+    store: &ArrayImage,
+    seed: u64,
+    away: &[usize],
+    options: OpenOptions,
+    work: impl AsyncFnOnce(SimWorld, Rt, OpenArray) -> Result<T, String> + 'static,
+) -> Result<(T, ArrayImage), String> {
+    let away = away.to_vec();
+    let (result, world) = store.run(seed, |world, rt, own| async move {
+        let open = open(&own, &rt, &away, options).await?;
+        work(world, rt, open).await
+    });
+    Ok((result?, store.with(world.images())))
+}
+
+/// Closes a store in order.
+pub async fn close(open: &OpenArray) -> Result<(), String> {
+    let closed = open.engine.close().await;
+    closed.map_err(|error| format!("the end: {error}"))
+}
+
 /// Opens the store without the drives that are `away`, reads it, and closes it in order.
 pub fn read_all(
     store: &ArrayImage,
     seed: u64,
     away: &[usize],
 ) -> Result<(Vec<u64>, ArrayImage), String> {
-    let away = away.to_vec();
-    let (found, world) = store.run(seed, |_, rt, own| async move {
-        let open = open(&own, &rt, &away, patient()).await?;
+    with_store(store, seed, away, patient(), async |_, _, open| {
         let found = stamps(&open.engine).await?;
-        let closed = open.engine.close().await;
-        closed.map_err(|error| format!("the end: {error}"))?;
-        Ok::<_, String>(found)
-    });
-    Ok((found?, store.with(world.images())))
+        close(&open).await?;
+        Ok(found)
+    })
+}
+
+/// Finds the prefix of the commits that gives `found`.
+pub fn expect_prefix(oracle: &Oracle, found: &[u64]) -> Result<(), String> {
+    oracle.judge_from(FIRST, found).map(drop)
+}
+
+/// Opens the store, which has everything that `oracle` calls durable.
+fn expect_contents(store: &ArrayImage, seed: u64, oracle: &RefCell<Oracle>) -> Result<(), String> {
+    let (found, _) = read_all(store, seed, &[])?;
+    expect_prefix(&oracle.borrow(), &found)
+}
+
+/// An oracle of a store with these contents, which are durable.
+pub fn known(content: &[u64]) -> Rc<RefCell<Oracle>> {
+    let mut oracle = Oracle::default();
+    let content: Vec<(u64, u64)> = (FIRST..).zip(content.iter().copied()).collect();
+    let index = oracle.change(&content);
+    oracle.acknowledge(index);
+    Rc::new(RefCell::new(oracle))
+}
+
+/// The store after a workload, in use when the power is cut.
+pub fn crashed(store: &ArrayImage, seed: u64, oracle: &Rc<RefCell<Oracle>>, of: u64) -> ArrayImage {
+    let model = oracle.clone();
+    let worked = with_store(
+        store,
+        seed,
+        &[],
+        restless(),
+        async move |world, rt, open| {
+            let worked = workload(rt, open.engine, model, true, of).await;
+            worked.map_err(|error| error.to_string())?;
+            Ok(world.crash())
+        },
+    );
+    let (crash, _) = worked.unwrap();
+    store.with(crash.images(seed))
 }
 
 /// Requests of a world, and those that have failed.
@@ -162,10 +200,7 @@ fn check(
     let stale = left.states().contains(&MemberState::Missing);
     tally.stale += u64::from(stale);
     let (expected, closed) = read_all(left, cut, &[])?;
-    let mut oracle = oracle.clone();
-    oracle
-        .match_prefix(crate::blocks::FIRST, &expected)
-        .map_err(|violation| violation.0)?;
+    expect_prefix(oracle, &expected)?;
     if stale {
         // The next opening knows it, too, and the survivors alone have everything.
         if !closed.states().contains(&MemberState::Missing) {
@@ -190,11 +225,11 @@ fn run(
     step: u64,
     tally: &Rc<RefCell<Tally>>,
 ) -> u64 {
-    let running = Running::of(store, seed);
-    let count = pull(&running.world, pulled, at);
+    let (world, rt) = store.start(seed);
+    let count = pull(&world, pulled, at);
     let oracle = Rc::new(RefCell::new(Oracle::default()));
     let (own, model, seen, passed) = (store.clone(), oracle.clone(), tally.clone(), count.clone());
-    running.world.on_io(move |io, crash| {
+    world.on_io(move |io, crash| {
         if seen.borrow().failure.is_some()
             || passed.all.get() < at
             || !(io + seed).is_multiple_of(step)
@@ -211,17 +246,10 @@ fn run(
             seen.borrow_mut().failure = Some(text);
         }
     });
-    let (rt, own, model) = (running.rt.clone(), store.clone(), oracle.clone());
-    running.rt.block_on(async move {
-        let open = open(&own, &rt, &[], restless()).await.unwrap();
-        workload(rt, open.engine.clone(), model, true, seed)
-            .await
-            .unwrap();
-        open.engine.close().await.unwrap();
-    });
-    running.world.clear_hook();
-    let ended = store.with(running.world.images());
-    running.rt.shut_down();
+    rt.block_on(in_use(store.clone(), rt.clone(), oracle.clone(), seed));
+    world.clear_hook();
+    let ended = store.with(world.images());
+    rt.shut_down();
     if let Some(failure) = tally.borrow_mut().failure.take() {
         panic!("{failure}");
     }
@@ -232,11 +260,19 @@ fn run(
         assert_eq!(states[pulled - 1], MemberState::Missing, "pulled at {at}");
         let (found, _) = read_all(&ended, seed, &[]).unwrap();
         let newest: Vec<u64> = (0..found.len() as u64)
-            .map(|block| oracle.borrow().newest(crate::blocks::FIRST + block))
+            .map(|block| oracle.borrow().newest(FIRST + block))
             .collect();
         assert_eq!(same(&found, &newest, "after the end", None), Ok(()));
     }
     count.all.get()
+}
+
+/// Uses the store, and closes it in order.
+async fn in_use(store: ArrayImage, rt: Rt, oracle: Rc<RefCell<Oracle>>, seed: u64) {
+    let open = open(&store, &rt, &[], restless()).await.unwrap();
+    let worked = workload(rt, open.engine.clone(), oracle, true, seed);
+    worked.await.unwrap();
+    open.engine.close().await.unwrap();
 }
 
 fn campaign(plan: ArrayShape, seeds: std::ops::Range<u64>, pulls: u64, step: u64) -> Tally {
@@ -275,17 +311,15 @@ fn failing_member_is_stale_after_every_cut() {
 fn late(left: &ArrayImage, oracle: &Oracle, cut: u64) -> Result<bool, String> {
     let away = 1 + cut as usize % left.shape.members;
     let open = |access| {
-        let running = Running::of(left, cut);
         let changes = Rc::new(Cell::new(0));
         let seen = changes.clone();
-        running.world.on_io(move |_, _| seen.set(seen.get() + 1));
-        let (rt, own) = (running.rt.clone(), left.clone());
-        let opened = running.rt.block_on(async move {
-            let opened = own.array(&rt, &[away], access).await;
-            opened.map(|array| array.descriptor().clean)
+        let (opened, _) = left.run(cut, |world, rt, own| {
+            world.on_io(move |_, _| seen.set(seen.get() + 1));
+            async move {
+                let opened = own.array(&rt, &[away], access).await;
+                opened.map(|array| array.descriptor().clean)
+            }
         });
-        running.world.clear_hook();
-        running.rt.shut_down();
         (opened, changes.get())
     };
     match open(ArrayAccess::Read) {
@@ -303,8 +337,7 @@ fn late(left: &ArrayImage, oracle: &Oracle, cut: u64) -> Result<bool, String> {
         return Err(format!("degraded, without {away}: {error}"));
     }
     let (found, closed) = read_all(left, cut, &[])?;
-    let matched = oracle.clone().match_prefix(crate::blocks::FIRST, &found);
-    matched.map_err(|violation| violation.0)?;
+    expect_prefix(oracle, &found)?;
     // Closed in order, it does without.
     let (found_without, _) = read_all(&closed, cut, &[away])?;
     same(&found_without, &found, "closed", Some(away))?;
@@ -313,58 +346,43 @@ fn late(left: &ArrayImage, oracle: &Oracle, cut: u64) -> Result<bool, String> {
 
 #[test]
 fn crashed_store_refuses_to_open_without_a_late_member() {
-    let in_use = Rc::new(Cell::new(0));
+    let crashes = Rc::new(Cell::new(0));
     for plan in [OVERWRITE, SEGMENTS] {
         let store = plan.create();
-        let (running, seed) = (Running::of(&store, 3), 3);
+        let ((world, rt), seed) = (store.start(3), 3);
         let oracle = Rc::new(RefCell::new(Oracle::default()));
-        let count = in_use.clone();
-        let cuts = running.check_cuts(&store, &oracle, (seed, 11), move |left, oracle, io| {
-            count.set(count.get() + u64::from(late(left, oracle, io)?));
-            Ok(())
-        });
-        let (rt, own, model) = (running.rt.clone(), store.clone(), oracle.clone());
-        running.rt.block_on(async move {
-            let open = open(&own, &rt, &[], restless()).await.unwrap();
-            workload(rt, open.engine.clone(), model, true, seed)
-                .await
-                .unwrap();
-            open.engine.close().await.unwrap();
-        });
-        running.world.clear_hook();
-        running.rt.shut_down();
+        let count = crashes.clone();
+        let cuts = check_cuts(
+            &world,
+            &store,
+            &oracle,
+            (seed, 11),
+            move |left, oracle, io| {
+                count.set(count.get() + u64::from(late(left, oracle, io)?));
+                Ok(())
+            },
+        );
+        rt.block_on(in_use(store.clone(), rt.clone(), oracle, seed));
+        world.clear_hook();
+        rt.shut_down();
         assert_eq!(*cuts.failure.borrow(), None);
     }
-    assert!(in_use.get() > 20, "{} cuts", in_use.get());
+    assert!(crashes.get() > 20, "{} cuts", crashes.get());
 }
 
 /// After a crash, a member whose descriptor cannot be written is not dropped by the opening.
 #[test]
 fn crashed_store_refuses_to_drop_an_unwritable_member() {
-    let store = OVERWRITE.create();
-    let running = Running::of(&store, 4);
-    let (rt, own) = (running.rt.clone(), store.clone());
-    running.rt.block_on(async move {
-        let open = open(&own, &rt, &[], restless()).await.unwrap();
-        let oracle = Rc::new(RefCell::new(Oracle::default()));
-        workload(rt, open.engine, oracle, true, 4).await.unwrap();
-    });
-    let crashed = store.with(running.world.crash().images(4));
-    running.rt.shut_down();
+    let crashed = crashed(&OVERWRITE.create(), 4, &Rc::default(), 4);
     let opened = |access| {
-        let running = Running::of(&crashed, 5);
-        let bad = |request: &tonearm_rt::Request| {
-            let writes = matches!(request.op, Op::Write | Op::WriteDurable);
-            (request.device == DeviceId(2) && writes).then_some(IoError::EIO)
-        };
-        running.world.set_fault(bad);
-        let (rt, own) = (running.rt.clone(), crashed.clone());
-        let opened = running
-            .rt
-            .block_on(async move { own.array(&rt, &[], access).await.map(drop) });
-        let left = crashed.with(running.world.images());
-        running.rt.shut_down();
-        (opened, left)
+        let (opened, world) = crashed.run(5, |world, rt, own| {
+            world.set_fault(|request| {
+                let writes = matches!(request.op, Op::Write | Op::WriteDurable);
+                (request.device == DeviceId(2) && writes).then_some(IoError::EIO)
+            });
+            async move { own.array(&rt, &[], access).await.map(drop) }
+        });
+        (opened, crashed.with(world.images()))
     };
     let (refused, left) = opened(ArrayAccess::Write);
     assert!(
@@ -385,26 +403,14 @@ fn crashed_store_refuses_to_drop_an_unwritable_member() {
 fn failing_member_in_a_recovery_loses_nothing() {
     let (mut refused, mut degraded) = (0, 0);
     for seed in 30..36 {
-        let store = OVERWRITE.create();
-        let running = Running::of(&store, seed);
-        let oracle = Rc::new(RefCell::new(Oracle::default()));
-        let (rt, own, model) = (running.rt.clone(), store.clone(), oracle.clone());
-        running.rt.block_on(async move {
-            let open = open(&own, &rt, &[], restless()).await.unwrap();
-            workload(rt, open.engine, model, true, seed).await.unwrap();
-        });
-        let crashed = store.with(running.world.crash().images(seed));
-        running.rt.shut_down();
+        let (store, oracle) = (OVERWRITE.create(), Rc::default());
+        let crashed = crashed(&store, seed, &oracle, seed);
         let opened = |pulled: usize, at: u64| {
-            let running = Running::of(&crashed, seed);
-            let requests = pull(&running.world, pulled, at);
-            let (rt, own) = (running.rt.clone(), crashed.clone());
-            let opened = running
-                .rt
-                .block_on(async move { open(&own, &rt, &[], restless()).await.map(drop) });
-            let left = crashed.with(running.world.crash().images(at));
-            running.rt.shut_down();
-            (opened, requests, left)
+            let ((opened, requests), world) = crashed.run(seed, |world, rt, own| async move {
+                let requests = pull(&world, pulled, at);
+                (open(&own, &rt, &[], restless()).await.map(drop), requests)
+            });
+            (opened, requests, crashed.with(world.crash().images(at)))
         };
         let (whole, requests, _) = opened(1, u64::MAX);
         assert_eq!(whole, Ok(()));
@@ -421,13 +427,8 @@ fn failing_member_in_a_recovery_loses_nothing() {
                 }
             }
             assert!(!missing || requests.failed.get() > 0);
-            let (found, _) = read_all(&left, seed, &[])
-                .unwrap_or_else(|error| panic!("seed {seed}, {pulled} pulled at {at}: {error}"));
-            let matched = oracle
-                .borrow()
-                .clone()
-                .match_prefix(crate::blocks::FIRST, &found);
-            matched.map_err(|violation| violation.0).unwrap();
+            let whole = expect_contents(&left, seed, &oracle);
+            assert_eq!(whole, Ok(()), "seed {seed}, {pulled} pulled at {at}");
         }
     }
     println!("{refused} openings refused, {degraded} degraded");
@@ -442,10 +443,10 @@ fn failing_member_in_a_recovery_loses_nothing() {
 #[test]
 fn member_not_yet_marked_missing_is_used_after_a_cut() {
     let (store, seed) = (OVERWRITE.create(), 12);
-    let running = Running::of(&store, seed);
+    let (world, rt) = store.start(seed);
     let (marks, cuts) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let seen = marks.clone();
-    running.world.set_fault(move |request| {
+    world.set_fault(move |request| {
         let marks_it = matches!(request.op, Op::Write | Op::WriteDurable)
             && request.offset < HEADER_AREA_BYTES
             && request.device == DeviceId(2);
@@ -455,25 +456,31 @@ fn member_not_yet_marked_missing_is_used_after_a_cut() {
     });
     let oracle = Rc::new(RefCell::new(Oracle::default()));
     let count = cuts.clone();
-    let checked = running.check_cuts(&store, &oracle, (seed, 1), move |left, oracle, io| {
-        if marks.get() <= SUPERBLOCK_SLOTS || count.get() == 200 {
-            return Ok(());
-        }
-        count.set(count.get() + 1);
-        let (found, _) = read_all(left, io, &[])?;
-        let matched = oracle.clone().match_prefix(crate::blocks::FIRST, &found);
-        matched.map(drop).map_err(|violation| violation.0)
-    });
-    let (rt, own) = (running.rt.clone(), store.clone());
-    let members = running.rt.block_on(async move {
+    let checked = check_cuts(
+        &world,
+        &store,
+        &oracle,
+        (seed, 1),
+        move |left, oracle, io| {
+            if marks.get() <= SUPERBLOCK_SLOTS || count.get() == 200 {
+                return Ok(());
+            }
+            count.set(count.get() + 1);
+            let (found, _) = read_all(left, io, &[])?;
+            expect_prefix(oracle, &found)
+        },
+    );
+    let (own_rt, own) = (rt.clone(), store.clone());
+    let members = rt.block_on(async move {
+        let rt = own_rt;
         let open = open(&own, &rt, &[], restless()).await.unwrap();
         workload(rt, open.engine.clone(), oracle, true, seed)
             .await
             .unwrap();
         open.array.status().unwrap().members
     });
-    running.world.clear_hook();
-    running.rt.shut_down();
+    world.clear_hook();
+    rt.shut_down();
     assert_eq!(*checked.failure.borrow(), None);
     assert_eq!(members[1].state, MemberState::Missing);
     assert_eq!(cuts.get(), 200);
@@ -483,17 +490,8 @@ fn member_not_yet_marked_missing_is_used_after_a_cut() {
 /// the first half of the save that repeats it. Each member still has a whole copy of the state.
 #[test]
 fn a_save_that_is_cut_twice_leaves_a_copy_on_each_member() {
-    let store = OVERWRITE.create();
     // In use at the first cut, so that it does not open without a member.
-    let running = Running::of(&store, 13);
-    let (rt, own) = (running.rt.clone(), store.clone());
-    running.rt.block_on(async move {
-        let open = open(&own, &rt, &[], restless()).await.unwrap();
-        let oracle = Rc::new(RefCell::new(Oracle::default()));
-        workload(rt, open.engine, oracle, true, 13).await.unwrap();
-    });
-    let crashed = store.with(running.world.crash().images(13));
-    running.rt.shut_down();
+    let crashed = crashed(&OVERWRITE.create(), 13, &Rc::default(), 13);
     let count = Rc::new(Cell::new(0));
     let first = cut_openings(&crashed, 40, {
         let count = count.clone();
@@ -519,21 +517,17 @@ fn cut_openings(
     most: u64,
     check: impl Fn(&ArrayImage) -> Result<(), String> + 'static,
 ) -> Result<(), String> {
-    let running = Running::of(store, 1);
     let failure = Rc::new(RefCell::new(None));
-    let (own, seen) = (store.clone(), failure.clone());
-    running.world.on_io(move |io, crash| {
-        if io <= most && seen.borrow().is_none() {
-            let checked = check(&own.with(crash.images(io * 7)));
-            *seen.borrow_mut() = checked.err().map(|what| format!("cut {io}: {what}"));
-        }
+    let (image, seen) = (store.clone(), failure.clone());
+    let (opened, _) = store.run(1, |world, rt, own| {
+        world.on_io(move |io, crash| {
+            if io <= most && seen.borrow().is_none() {
+                let checked = check(&image.with(crash.images(io * 7)));
+                *seen.borrow_mut() = checked.err().map(|what| format!("cut {io}: {what}"));
+            }
+        });
+        async move { own.array(&rt, &[], ArrayAccess::Write).await.map(drop) }
     });
-    let (rt, own) = (running.rt.clone(), store.clone());
-    let opened = running
-        .rt
-        .block_on(async move { own.array(&rt, &[], ArrayAccess::Write).await.map(drop) });
-    running.world.clear_hook();
-    running.rt.shut_down();
     opened.map_err(|error| error.to_string())?;
     let failure = failure.borrow().clone();
     failure.map_or(Ok(()), Err)
@@ -542,26 +536,19 @@ fn cut_openings(
 #[test]
 fn lost_array_names_both_members_and_their_errors() {
     let store = OVERWRITE.create();
-    let running = Running::of(&store, 9);
-    let broken = Rc::new(Cell::new(false));
-    let at = broken.clone();
-    running.world.set_fault(move |request| {
-        let writes = matches!(request.op, Op::Write | Op::WriteDurable);
-        let drive = request.device == DeviceId(1) || request.device == DeviceId(2);
-        (at.get() && writes && drive).then_some(IoError::EIO)
-    });
-    let (rt, own) = (running.rt.clone(), store.clone());
-    let (failure, status) = running.rt.block_on(async move {
-        let open = open(&own, &rt, &[], restless()).await.unwrap();
+    let worked = with_store(&store, 9, &[], restless(), async |world, rt, open| {
         assert_eq!(open.array.status().unwrap().lost, None);
-        broken.set(true);
-        let oracle = Rc::new(RefCell::new(Oracle::default()));
-        let worked = workload(rt, open.engine.clone(), oracle, true, 9).await;
+        world.set_fault(|request| {
+            let writes = matches!(request.op, Op::Write | Op::WriteDurable);
+            let drive = request.device == DeviceId(1) || request.device == DeviceId(2);
+            (writes && drive).then_some(IoError::EIO)
+        });
+        let worked = workload(rt, open.engine.clone(), Rc::default(), true, 9).await;
         let drained = open.engine.drain().await;
         assert!(worked.is_err() || drained.is_err());
-        (open.engine.failure(), open.array.status().unwrap())
+        Ok((open.engine.failure(), open.array.status().unwrap()))
     });
-    running.rt.shut_down();
+    let ((failure, status), _) = worked.unwrap();
     let failure = failure.expect("the store has failed");
     assert!(failure.contains("the array has lost disk."), "{failure}");
     assert!(
@@ -580,33 +567,26 @@ fn lost_array_names_both_members_and_their_errors() {
 /// A degraded store, closed, with member 1 replaced by the spare drive. The content of its blocks.
 fn replaced(plan: ArrayShape, seed: u64) -> (ArrayImage, Vec<u64>) {
     let store = plan.create();
-    let running = Running::of(&store, seed);
-    let oracle = Rc::new(RefCell::new(Oracle::default()));
-    let (rt, own, model) = (running.rt.clone(), store.clone(), oracle);
-    running.rt.block_on(async move {
-        let open = open(&own, &rt, &[own.spare()], restless()).await.unwrap();
-        workload(rt, open.engine.clone(), model, true, seed)
-            .await
-            .unwrap();
-        open.engine.close().await.unwrap();
+    let away = [store.spare()];
+    let worked = with_store(&store, seed, &away, restless(), async move |_, rt, open| {
+        let worked = workload(rt, open.engine.clone(), Rc::default(), true, seed).await;
+        worked.map_err(|error| error.to_string())?;
+        close(&open).await
     });
-    let store = store.with(running.world.images());
-    running.rt.shut_down();
-    let (content, store) = read_all(&store, seed, &[1]).unwrap();
-    let running = Running::of(&store, seed);
-    let (rt, own) = (running.rt.clone(), store.clone());
-    running.rt.block_on(async move {
-        let array = own
-            .array(&rt, &[own.spare()], ArrayAccess::Write)
-            .await
-            .unwrap();
+    let (content, store) = read_all(&worked.unwrap().1, seed, &[1]).unwrap();
+    let ((), world) = store.run(seed, |_, rt, own| async move {
+        let array = own.array(&rt, &away, ArrayAccess::Write).await.unwrap();
         let spare = own.device(&rt, own.spare());
         let replaced = array.replace(spare.device, "disk.spare".into(), [77; 16]);
         replaced.await.unwrap();
     });
-    let store = store.with(running.world.images());
-    running.rt.shut_down();
-    (store, content)
+    (store.with(world.images()), content)
+}
+
+/// Rebuilds the member that was replaced.
+pub async fn rebuild(engine: Engine, rate: RebuildRate) -> Result<(), String> {
+    let rebuilt = engine.rebuild_array(rate, Box::new(|_, _| {})).await;
+    rebuilt.map_err(|error| error.to_string())
 }
 
 /// A rebuild under load. Cuts leave a store that opens with all drives, also with the old member, and the rebuild goes
@@ -616,28 +596,21 @@ fn a_rebuild_under_load_survives_every_cut_and_goes_on() {
     let mut count = 0;
     for (plan, seed) in [(OVERWRITE, 5), (SEGMENTS, 6)] {
         let (store, content) = replaced(plan, seed);
-        let oracle = Rc::new(RefCell::new(Oracle::default()));
-        let before: Vec<(u64, u64)> = (crate::blocks::FIRST..).zip(content).collect();
-        let index = oracle.borrow_mut().commit(&before);
-        oracle.borrow_mut().acknowledge(index);
-        let running = Running::of(&store, seed);
-        let cuts = running.check_cuts(&store, &oracle, (seed, 23), rebuilt_after);
-        let (rt, own, model) = (running.rt.clone(), store.clone(), oracle);
-        running.rt.block_on(async move {
-            let open = open(&own, &rt, &[], restless()).await.unwrap();
-            let rebuilding = open.engine.clone();
-            let rate = RebuildRate::new(200 << 20);
-            let rebuild =
-                rt.spawn(async move { rebuilding.rebuild_array(rate, Box::new(|_, _| {})).await });
-            workload(rt, open.engine.clone(), model, true, seed + 100)
-                .await
-                .unwrap();
+        let oracle = known(&content);
+        let (world, rt) = store.start(seed);
+        let cuts = check_cuts(&world, &store, &oracle, (seed, 23), rebuilt_after);
+        let (own, task) = (store.clone(), rt.clone());
+        rt.block_on(async move {
+            let open = open(&own, &task, &[], restless()).await.unwrap();
+            let rebuild = task.spawn(rebuild(open.engine.clone(), RebuildRate::new(200 << 20)));
+            let worked = workload(task, open.engine.clone(), oracle, true, seed + 100);
+            worked.await.unwrap();
             rebuild.await.unwrap();
             assert!(!open.array.status().unwrap().is_degraded());
-            open.engine.close().await.unwrap();
+            close(&open).await.unwrap();
         });
-        running.world.clear_hook();
-        running.rt.shut_down();
+        world.clear_hook();
+        rt.shut_down();
         count += cuts.count.get();
         assert_eq!(*cuts.failure.borrow(), None);
     }
@@ -648,26 +621,33 @@ fn a_rebuild_under_load_survives_every_cut_and_goes_on() {
 /// Rebuilds what a cut has left, and verifies it, also without each of the members.
 fn rebuilt_after(left: &ArrayImage, oracle: &Oracle, cut: u64) -> Result<(), String> {
     let (expected, left) = read_all(left, cut, &[])?;
-    let matched = oracle.clone().match_prefix(crate::blocks::FIRST, &expected);
-    matched.map_err(|violation| violation.0)?;
-    let running = Running::of(&left, cut);
-    let (rt, own) = (running.rt.clone(), left.clone());
-    running.rt.block_on(async move {
-        let open = open(&own, &rt, &[], patient()).await?;
-        let rebuilt = open
-            .engine
-            .rebuild_array(RebuildRate::default(), Box::new(|_, _| {}));
-        rebuilt.await.map_err(|error| error.to_string())?;
-        open.engine.close().await.map_err(|error| error.to_string())
-    })?;
-    let done = left.with(running.world.images());
-    running.rt.shut_down();
+    expect_prefix(oracle, &expected)?;
+    let rebuilt = with_store(&left, cut, &[], patient(), async |_, _, open| {
+        rebuild(open.engine.clone(), RebuildRate::default()).await?;
+        close(&open).await
+    });
+    let ((), done) = rebuilt?;
     // The members are now the drives 2, 3 and the spare; drive 1 is the one that was replaced.
     for away in [2, 3, done.spare()] {
         let (found, _) = read_all(&done, cut, &[away])?;
         same(&found, &expected, "rebuilt", Some(away))?;
     }
     Ok(())
+}
+
+/// Opens the store, and rebuilds it under load.
+async fn reloaded(
+    store: ArrayImage,
+    rt: Rt,
+    oracle: Rc<RefCell<Oracle>>,
+    seed: u64,
+) -> Result<(), String> {
+    let open = open(&store, &rt, &[], restless()).await?;
+    let rebuild = rt.spawn(rebuild(open.engine.clone(), RebuildRate::new(200 << 20)));
+    let worked = workload(rt, open.engine.clone(), oracle, true, seed).await;
+    rebuild.await?;
+    worked.map_err(|error| error.to_string())?;
+    close(&open).await
 }
 
 /// A second member is pulled during the rebuild: one clear error, and when it is connected again, everything is there.
@@ -677,31 +657,14 @@ fn second_member_pulled_in_a_rebuild_loses_nothing() {
     for (plan, seed) in [(OVERWRITE, 7), (SEGMENTS, 8)] {
         let (store, content) = replaced(plan, seed);
         for at in (0..400).step_by(13) {
-            let running = Running::of(&store, seed);
-            let (rt, own) = (running.rt.clone(), store.clone());
             let drive = 2 + at as usize % 2;
-            let count = pull(&running.world, drive, at);
-            let oracle = Rc::new(RefCell::new(Oracle::default()));
-            let before: Vec<(u64, u64)> = (crate::blocks::FIRST..)
-                .zip(content.iter().copied())
-                .collect();
-            let index = oracle.borrow_mut().commit(&before);
-            oracle.borrow_mut().acknowledge(index);
+            let oracle = known(&content);
             let model = oracle.clone();
-            let failed = running.rt.block_on(async move {
-                let open = open(&own, &rt, &[], restless()).await?;
-                let (rebuilding, rate) = (open.engine.clone(), RebuildRate::new(200 << 20));
-                let rebuild =
-                    rt.spawn(
-                        async move { rebuilding.rebuild_array(rate, Box::new(|_, _| {})).await },
-                    );
-                let worked = workload(rt, open.engine.clone(), model, true, seed).await;
-                rebuild.await.map_err(|error| error.to_string())?;
-                worked.map_err(|error| error.to_string())?;
-                open.engine.close().await.map_err(|error| error.to_string())
+            let ((failed, count), world) = store.run(seed, |world, rt, own| async move {
+                let count = pull(&world, drive, at);
+                (reloaded(own, rt, model, seed).await, count)
             });
-            let left = store.with(running.world.crash().images(at));
-            running.rt.shut_down();
+            let left = store.with(world.crash().images(at));
             if count.failed.get() == 0 {
                 continue;
             }
@@ -709,16 +672,8 @@ fn second_member_pulled_in_a_rebuild_loses_nothing() {
                 pulled += 1;
                 assert!(!what.is_empty());
             }
-            let (found, _) = read_all(&left, at, &[])
-                .unwrap_or_else(|what| panic!("seed {seed}, drive {drive} pulled at {at}: {what}"));
-            let matched = oracle
-                .borrow()
-                .clone()
-                .match_prefix(crate::blocks::FIRST, &found);
-            assert!(
-                matched.is_ok(),
-                "seed {seed}, drive {drive} pulled at {at}: {matched:?}"
-            );
+            let whole = expect_contents(&left, at, &oracle);
+            assert_eq!(whole, Ok(()), "seed {seed}, drive {drive} pulled at {at}");
         }
     }
     println!("{pulled} second members pulled");
@@ -732,37 +687,31 @@ fn two_members_that_fail_for_a_moment_lose_nothing() {
     for (plan, seed) in [(OVERWRITE, 9), (OVERWRITE, 10), (SEGMENTS, 11)] {
         let store = plan.create();
         for at in (60..900).step_by(17) {
-            let running = Running::of(&store, seed);
-            let (rt, own) = (running.rt.clone(), store.clone());
             let pair = [1 + at % 3, 1 + (at + 1) % 3].map(|drive| DeviceId(drive as u32));
-            let (requests, failed) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
-            let (seen, count) = (requests.clone(), failed.clone());
+            let (requests, failed) = (Cell::new(0), Rc::new(Cell::new(0)));
+            let count = failed.clone();
             let moment = at..at + [3, 8, 30][at / 17 % 3];
-            running.world.set_fault(move |request| {
-                seen.set(seen.get() + 1);
-                let fails = moment.contains(&seen.get()) && pair.contains(&request.device);
-                count.set(count.get() + u64::from(fails));
-                fails.then_some(IoError::EIO)
-            });
-            let oracle = Rc::new(RefCell::new(Oracle::default()));
+            let oracle: Rc<RefCell<Oracle>> = Rc::default();
             let model = oracle.clone();
-            let worked = running.rt.block_on(async move {
-                let open = open(&own, &rt, &[], restless()).await?;
-                let worked = workload(rt, open.engine.clone(), model, true, seed).await;
-                worked.map_err(|error| error.to_string())?;
-                open.engine.close().await.map_err(|error| error.to_string())
+            let (worked, world) = store.run(seed, |world, rt, own| {
+                world.set_fault(move |request| {
+                    requests.set(requests.get() + 1);
+                    let fails = moment.contains(&requests.get()) && pair.contains(&request.device);
+                    count.set(count.get() + u64::from(fails));
+                    fails.then_some(IoError::EIO)
+                });
+                async move {
+                    let open = open(&own, &rt, &[], restless()).await?;
+                    let worked = workload(rt, open.engine.clone(), model, true, seed).await;
+                    worked.map_err(|error| error.to_string())?;
+                    close(&open).await
+                }
             });
-            let left = store.with(running.world.crash().images(at as u64));
-            running.rt.shut_down();
+            let left = store.with(world.crash().images(at as u64));
             points += u64::from(failed.get() > 0);
             lost += u64::from(worked.is_err());
-            let (found, _) = read_all(&left, at as u64, &[])
-                .unwrap_or_else(|what| panic!("seed {seed}, failure at {at}: {what}"));
-            let matched = oracle
-                .borrow()
-                .clone()
-                .match_prefix(crate::blocks::FIRST, &found);
-            assert!(matched.is_ok(), "seed {seed}, failure at {at}: {matched:?}");
+            let whole = expect_contents(&left, at as u64, &oracle);
+            assert_eq!(whole, Ok(()), "seed {seed}, failure at {at}");
         }
     }
     println!("{points} failures of two members, {lost} ended the store");
