@@ -21,7 +21,6 @@ use self::exact::Exact;
 use self::groups::LEVELS;
 pub use self::groups::MergeLevel;
 use self::merging::Merging;
-use self::put::Placed;
 use crate::bucket::{Bucket, BucketError};
 use crate::chain::{FOLDER_BITS, mark_name, part_name};
 use crate::error::ArchiveError;
@@ -31,7 +30,7 @@ use async_recursion::async_recursion as boxed;
 use std::collections::VecDeque;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_engine::{ArchiveInfo, ArchiveState, EngineError};
-use tonearm_format::{ArchiveBase, ArchiveHeader, ArchiveKind, ArchivePart, Uuid};
+use tonearm_format::{ArchiveBase, ArchiveHeader, ArchiveKind, ArchivePart, FormatError, Uuid};
 
 /// The content of moved blocks of one commit may have this many times the bytes of an object.
 const MOVED_OBJECTS: u64 = 4;
@@ -84,6 +83,14 @@ impl Default for ArchiverOptions {
             creator: String::new(),
         }
     }
+}
+
+/// What has the name of an object that was put.
+enum Placed {
+    /// The object.
+    Own,
+    /// Another one, with this header.
+    Other(Result<ArchiveHeader, FormatError>),
 }
 
 /// A base that is being made.

@@ -2,15 +2,14 @@
 
 use crate::bucket::Bucket;
 use crate::chain::{link_number, mark_name, object_error};
-use crate::error::ArchiveError;
-use crate::load::Unread;
-use crate::plan::PlannedObject;
+use crate::error::{ArchiveError, advice};
+use crate::planned::PlannedObject;
 use crate::source::StoreShape;
 use async_recursion::async_recursion as boxed;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use tonearm_base::Lsn;
-use tonearm_format::{ArchiveBase, ArchiveHeader, ArchiveKind, ArchiveOpening, Uuid};
+use tonearm_format::{ArchiveBase, ArchiveHeader, ArchiveKind, ArchiveOpening, FormatError, Uuid};
 
 /// The objects of an archive, as far as their headers say.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,6 +51,31 @@ pub struct Restorable {
     pub unix_ms: u64,
     /// Number of the base.
     pub base: u64,
+}
+
+/// An object that the list has, and that cannot be used.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Unread {
+    /// Its name.
+    pub name: String,
+    /// What is wrong with its header. `None`: the bucket answers that there is no such object, or one shorter than a header.
+    pub error: Option<FormatError>,
+}
+
+impl std::fmt::Display for Unread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.error {
+            Some(error @ FormatError::Version { .. }) => {
+                write!(f, "object {}: {error}; {}", self.name, advice(error))
+            }
+            Some(error) => write!(f, "object {}: {error}", self.name),
+            None => write!(
+                f,
+                "object {} is listed, and the bucket answers that there is none, or it is cut off",
+                self.name
+            ),
+        }
+    }
 }
 
 impl Catalog {

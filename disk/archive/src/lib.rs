@@ -29,6 +29,7 @@ mod load;
 mod merge;
 mod object;
 mod plan;
+mod planned;
 mod rebuild;
 mod source;
 mod table;
@@ -38,12 +39,12 @@ pub mod testing;
 pub use archiver::{Archiver, ArchiverOptions, MergeLevel};
 pub use bucket::{Bucket, BucketError};
 pub use bytes::Bytes;
-pub use catalog::{Catalog, Restorable};
+pub use catalog::{Catalog, Restorable, Unread};
 pub use error::ArchiveError;
 pub use extract::{Content, Extract, Place};
 pub use keys::{KeyError, Keys};
-pub use load::Unread;
-pub use plan::{Plan, PlannedObject, Target};
+pub use plan::{Plan, Target};
+pub use planned::PlannedObject;
 pub use rebuild::Rebuild;
 pub use source::{
     Blocks, CommitBatch, EngineSource, KnownCommit, MarkDone, MarkRequest, ReadResult, SeekResult,

@@ -6,39 +6,14 @@
 //! have.
 
 use crate::bucket::Bucket;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Unread};
 use crate::chain::{
     self, CHAIN, HEADS, Head, MARKS, MERGED, READS, is_mark, link_name, merged_numbers, object_name,
 };
-use crate::error::{ArchiveError, advice};
+use crate::error::ArchiveError;
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeSet;
 use tonearm_format::{ArchiveHeader, ArchiveKind, FormatError};
-
-/// An object that the list has, and that cannot be used.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Unread {
-    /// Its name.
-    pub name: String,
-    /// What is wrong with its header. `None`: the bucket answers that there is no such object, or one shorter than a header.
-    pub error: Option<FormatError>,
-}
-
-impl std::fmt::Display for Unread {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match &self.error {
-            Some(error @ FormatError::Version { .. }) => {
-                write!(f, "object {}: {error}; {}", self.name, advice(error))
-            }
-            Some(error) => write!(f, "object {}: {error}", self.name),
-            None => write!(
-                f,
-                "object {} is listed, and the bucket answers that there is none, or it is cut off",
-                self.name
-            ),
-        }
-    }
-}
 
 /// What was read of the objects.
 #[derive(Default)]

@@ -59,7 +59,7 @@ pub use superblock::{
     HeadKind, LOG_TRACKS_MIN, Layout, LogState, MEMBERS_MAX, MemberEntry, PATH_MAX, Placement,
     Roles, State, Superblock, TRACK_BYTES_MAX, TRACK_OVERHEAD_SECTORS,
 };
-pub use table::{HOLE, TableSlot, entry_of_crc, slot_entries};
+pub use table::{HOLE, LOST, TableSlot, entry_of_crc, slot_entries};
 pub use track_sheet::{SHEET_BYTES_MAX, SHEET_OFFSETS, SheetRun, SkipAxis, SkipTable, TrackSheet};
 pub use tree::{
     Key, TREE_LEVELS_MAX, TREE_OWNER_WORDS, TreeFreePage, TreeHeader, TreeNode, child_value,

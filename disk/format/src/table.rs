@@ -13,6 +13,9 @@ const WHAT: &str = "checksum table";
 const HEADER_BYTES: usize = 32;
 /// Entry of a block that was never written or was trimmed: it reads as zeroes.
 pub const HOLE: u32 = 0;
+/// Entry of a block whose checksum was lost with its table. It is compared like any other, so that a block that really
+/// has this checksum stays readable.
+pub const LOST: u32 = u32::MAX;
 
 /// Entries of one slot, which takes one block.
 pub const fn slot_entries(block_size: u32) -> usize {

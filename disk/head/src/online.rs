@@ -15,6 +15,7 @@ mod grid;
 mod lead;
 mod learned;
 mod lines;
+mod pairs;
 mod place;
 mod ranges;
 mod shorts;

@@ -1,7 +1,6 @@
 //! Errors of an open home, each with its address, and reasons why a home cannot be made.
 
-use crate::overwrite::LOST;
-use tonearm_format::{SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
+use tonearm_format::{LOST, SEGMENT_BLOCKS_MIN, SEGMENT_BYTES_MAX, SEGMENT_BYTES_MIN};
 use tonearm_rt::{IoError, Op};
 
 /// Why an operation on the home failed.

@@ -68,17 +68,6 @@ pub struct HomePlan {
     pub groups: Vec<u64>,
 }
 
-/// The units of space in which a layout takes the data members.
-pub(crate) struct Units {
-    pub layout: Layout,
-    /// Bytes of one.
-    pub bytes: u64,
-    /// How many the store needs.
-    pub wanted: u64,
-    /// Bytes before the first one of the first member.
-    pub before_first: u64,
-}
-
 /// Plans the home of a new store of `size_blocks` blocks on its data members.
 ///
 /// # Errors

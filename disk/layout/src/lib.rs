@@ -12,13 +12,14 @@ mod report;
 mod scrub;
 mod segments;
 pub mod separation;
+mod units;
 
 pub use error::{HomeError, PlanError};
 pub use home::{
     Home, HomeBlock, HomeShape, HomeStats, HotStats, OverwriteStats, ParityHome, Piece, RoundOrder,
     SegmentStats, ZeroRange,
 };
-pub use overwrite::{LOST, Overwrite, OverwriteMember};
+pub use overwrite::{Overwrite, OverwriteMember};
 pub use report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};
 pub use segments::{
     Policy, RebuildReport, Segments, SegmentsMember, SegmentsOptions, choose, worth,

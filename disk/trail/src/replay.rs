@@ -16,7 +16,6 @@
 mod history;
 mod youngest;
 
-pub(crate) use history::DurableEnd;
 pub use history::{History, HistoryError};
 use youngest::{Youngest, find_youngest};
 

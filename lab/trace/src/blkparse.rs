@@ -8,7 +8,7 @@ use crate::error::{Reason, excerpt};
 use crate::fields::Fields;
 use crate::number;
 use crate::pairs::{Pairs, Span};
-use crate::reader::Parser;
+use crate::parser::Parser;
 use crate::record::{Extent, Op};
 use crate::sink::Sink;
 use tonearm_base::Nanos;

@@ -3,7 +3,7 @@
 use crate::error::Reason;
 use crate::fields::Fields;
 use crate::number;
-use crate::reader::Parser;
+use crate::parser::Parser;
 use crate::record::{Arrival, Extent, Op, Record};
 use crate::sink::Sink;
 use tonearm_base::Nanos;

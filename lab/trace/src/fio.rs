@@ -5,7 +5,7 @@
 
 use crate::error::{Reason, excerpt};
 use crate::fields::Fields;
-use crate::reader::Parser;
+use crate::parser::Parser;
 use crate::record::{Arrival, Extent, Op, Record};
 use crate::sink::Sink;
 use std::collections::BTreeMap;

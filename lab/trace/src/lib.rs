@@ -23,6 +23,7 @@ mod lines;
 mod msr;
 mod number;
 mod pairs;
+mod parser;
 mod reader;
 mod record;
 mod sink;

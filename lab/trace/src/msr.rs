@@ -4,7 +4,7 @@
 use crate::error::Reason;
 use crate::fields::Fields;
 use crate::number::{self, TIME_MAX_NS};
-use crate::reader::Parser;
+use crate::parser::Parser;
 use crate::record::{Arrival, Extent, Op, Record};
 use crate::sink::Sink;
 use tonearm_base::Nanos;

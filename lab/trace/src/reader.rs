@@ -8,19 +8,11 @@ use crate::fio::FioIolog;
 use crate::format::Format;
 use crate::lines::{LineError, Lines};
 use crate::msr::Msr;
+use crate::parser::Parser;
 use crate::record::Record;
 use crate::sink::Sink;
 use crate::spc::Spc;
 use std::io::BufRead;
-
-/// The parser of a format.
-pub(crate) trait Parser {
-    /// Takes a line that is neither empty nor a comment.
-    fn line(&mut self, line: &[u8], sink: &mut Sink) -> Result<(), Reason>;
-
-    /// Ends the file and returns what is left.
-    fn end(&mut self, _sink: &mut Sink) {}
-}
 
 /// Reads a trace record by record; ends after the first error.
 pub struct Reader<'a> {

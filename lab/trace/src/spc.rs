@@ -4,7 +4,7 @@
 use crate::disksim::letter;
 use crate::error::Reason;
 use crate::fields::Fields;
-use crate::reader::Parser;
+use crate::parser::Parser;
 use crate::record::{Arrival, Extent, Record, SECTOR_BYTES};
 use crate::sink::Sink;
 

@@ -8,16 +8,15 @@
 //! One step is one request to the bucket, or one object that is read: the archiver makes them in the time in which it would
 //! wait.
 
-use super::Archiver;
 use super::groups::{self, Group};
-use super::put::Placed;
+use super::{Archiver, Placed};
 use crate::bucket::{Bucket, BucketError};
 use crate::catalog::Catalog;
 use crate::chain::{self, MERGED, bucket_error, link_name, object_name};
 use crate::error::ArchiveError;
 use crate::merge::Merge;
 use crate::object::Packer;
-use crate::plan::PlannedObject;
+use crate::planned::PlannedObject;
 use std::collections::BTreeSet;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_format::{ArchiveHeader, ArchiveKind};

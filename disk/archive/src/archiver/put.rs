@@ -9,7 +9,7 @@
 //! has put, was deleted first: after each put the archiver looks whether that one is still there.
 
 use super::end::{self, ODD_MAX};
-use super::{Archiver, PAUSE_MIN};
+use super::{Archiver, PAUSE_MIN, Placed};
 use crate::chain::{READS, bucket_error, link_name, object_error};
 use crate::error::ArchiveError;
 use crate::object::{self, Packer};
@@ -25,14 +25,6 @@ const OPENING_BYTES_MAX: u64 = 64 << 10;
 const LOOKS: usize = 10;
 /// How often the last object is looked for before it is given up.
 const LAST_TRIES: usize = 5;
-
-/// What has the name of an object that was put.
-pub(super) enum Placed {
-    /// The object.
-    Own,
-    /// Another one, with this header.
-    Other(Result<ArchiveHeader, FormatError>),
-}
 
 impl Archiver<'_> {
     /// Puts an object. Returns when it is there, or another one is.

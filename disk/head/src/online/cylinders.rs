@@ -1,6 +1,6 @@
 //! Finds out which ends of tracks are also ends of cylinders, where the skew differs.
 
-use super::learned::FIT;
+use super::pairs::FIT;
 use super::shorts::Shorts;
 use super::spindle::nearest;
 

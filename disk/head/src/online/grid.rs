@@ -2,7 +2,7 @@
 
 use super::bootstrap::TURNS;
 use super::cylinders::Cylinders;
-use super::learned::{FIT, KEPT, Pair};
+use super::pairs::{FIT, KEPT, Pair};
 use super::ranges::Ranges;
 use super::spindle::{fraction, nearest};
 use super::starts::{Fit, Rule, Starts};

@@ -10,27 +10,12 @@ use super::angles::Stretch;
 use super::cylinders::Cylinders;
 use super::even::Even;
 use super::grid::{self, Grid};
+use super::pairs::{FIT, KEPT, Pair};
 use super::ranges::Ranges;
-use super::spindle::{fraction, nearest};
-
-/// Writes that are remembered.
-pub const KEPT: usize = 32;
-/// Largest error of an angle, in revolutions, that still fits.
-pub const FIT: f64 = 0.006;
+use super::spindle::fraction;
 
 /// Most tracks that are looked ahead.
 const FARTHEST: u32 = 128;
-
-/// From the end of one write to the end of the next.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Pair {
-    /// End of the first.
-    pub from: u64,
-    /// Sectors from there to the end of the second.
-    pub sectors: u32,
-    /// Fraction of a revolution between the two.
-    pub delta: f32,
-}
 
 /// The information of a write for the spindle.
 #[derive(Clone, Copy, Debug)]
@@ -41,18 +26,6 @@ pub struct Reading {
     pub sure: bool,
     /// Period, from the last writes that ended on one track.
     pub period: Option<f64>,
-}
-
-impl Pair {
-    /// End of the second.
-    pub fn to(&self) -> u64 {
-        self.from + u64::from(self.sectors)
-    }
-
-    /// The part of the angle that `turn` sectors of a revolution do not explain, -0.5 to 0.5.
-    pub fn excess(&self, turn: f64) -> f64 {
-        nearest(f64::from(self.delta) - f64::from(self.sectors) / turn)
-    }
 }
 
 /// The learned tracks around the last write.

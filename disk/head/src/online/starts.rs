@@ -6,7 +6,7 @@
 //! minus the logarithm of its likelihood. A guess that does not explain the following writes gets a higher cost.
 
 use super::cylinders::Cylinders;
-use super::learned::{FIT, Pair};
+use super::pairs::{FIT, Pair};
 use super::ranges::{Gap, Ranges};
 use super::spindle::fraction;
 

@@ -29,12 +29,8 @@ use crate::overwrite::table_cache::Table;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tonearm_format::{FormatError, HOLE, TableSlot};
+use tonearm_format::{FormatError, HOLE, LOST, TableSlot};
 use tonearm_rt::Notify;
-
-/// Entry of a block whose checksum was lost with its table. It is compared like any other, so that a block that really
-/// has this checksum stays readable.
-pub const LOST: u32 = u32::MAX;
 
 /// The valid slot.
 #[derive(Debug, PartialEq, Eq)]

@@ -28,7 +28,6 @@ mod table_cache;
 mod write_back;
 
 pub use home::Overwrite;
-pub use load::LOST;
 pub use place::OverwriteMember;
 pub(crate) use space::{blocks_of, grown, members, units};
 

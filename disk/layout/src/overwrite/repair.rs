@@ -11,11 +11,10 @@
 
 use crate::error::HomeError;
 use crate::overwrite::home::Overwrite;
-use crate::overwrite::load::LOST;
 use crate::overwrite::table_cache::Table;
 use crate::report::{BadBlock, RepairOptions, RepairReport, SlotReport};
 use std::rc::Rc;
-use tonearm_format::{HOLE, TableSlot};
+use tonearm_format::{HOLE, LOST, TableSlot};
 
 impl Overwrite {
     /// See [`Home::repair_group`](crate::Home::repair_group).

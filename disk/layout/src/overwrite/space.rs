@@ -1,8 +1,8 @@
 //! Space for the overwrite layout: groups on the data members, when a store is made and when it grows.
 
 use crate::error::PlanError;
-use crate::layouts::Units;
 use crate::overwrite::place::OverwriteMember;
+use crate::units::Units;
 use std::rc::Rc;
 use tonearm_device::Device;
 use tonearm_format::{Geometry, Layout, SYSTEM_BLOCKS, Superblock, slot_entries};

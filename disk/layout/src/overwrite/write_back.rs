@@ -37,7 +37,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::Slice;
-use tonearm_format::{HOLE, TableSlot, entry_of_crc};
+use tonearm_format::{HOLE, LOST, TableSlot, entry_of_crc};
 use tonearm_rt::{Data, Op, SLICES_MAX};
 
 /// The changes of one call to one group.
@@ -264,7 +264,7 @@ impl Overwrite {
                 Err(HomeError::Table { .. }) => {
                     self.count(|stats| stats.tables_lost += 1);
                     let mut slot = empty();
-                    slot.entries.fill(crate::overwrite::load::LOST);
+                    slot.entries.fill(LOST);
                     slot
                 }
                 other => return other,

@@ -10,6 +10,7 @@
 
 use crate::error::HomeError;
 use crate::segments::Segments;
+use crate::segments::state::EPOCH_GAP;
 use tonearm_base::crc32c;
 use tonearm_format::{HomeCheckpoint, SECTOR, SEGMENT_ENTRY_BYTES, SegmentEntry, map_pages};
 use tonearm_rt::Data;
@@ -46,7 +47,7 @@ impl Segments {
     pub(crate) fn end_epoch(&self) {
         let mut state = self.state.borrow_mut();
         state.epoch += 1;
-        state.seq += super::EPOCH_GAP;
+        state.seq += EPOCH_GAP;
         state.end = None;
         state.new_epoch = true;
     }

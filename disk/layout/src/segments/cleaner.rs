@@ -9,25 +9,16 @@
 
 use crate::error::HomeError;
 use crate::segments::Segments;
-use crate::segments::append::{Item, block_of};
 use crate::segments::map::Found;
 use crate::segments::page_cache::PageId;
+use crate::segments::partial::{Item, block_of};
 use crate::segments::policy::{Policy, choose};
 use crate::segments::read::Leaf;
+use crate::segments::sizes::pass_segments;
 use crate::segments::walk::Content;
 use crate::separation::Kind;
 use std::ops::Range;
-use tonearm_format::{SegmentLayout, Summary, SummaryKind, summary_blocks};
-
-/// Most bytes that one pass reads (HyLog 4.2).
-const PASS_BYTES: u64 = 20 << 20;
-/// Segments that one pass may always read, even if they are large or few.
-const PASS_SEGMENTS_MIN: u64 = 4;
-/// Most segments that one pass reads, a small part of the store.
-pub(crate) fn pass_segments(layout: &SegmentLayout) -> u64 {
-    let most = (PASS_BYTES / u64::from(layout.segment_bytes)).min(layout.segments / 16);
-    most.max(PASS_SEGMENTS_MIN)
-}
+use tonearm_format::{Summary, SummaryKind, summary_blocks};
 
 /// The live content of a segment.
 #[derive(Default)]
@@ -43,7 +34,7 @@ struct LiveBlocks {
 }
 
 impl Segments {
-    /// Cleans until about `wanted` blocks are gained, at most [`PASS_BYTES`] are read, or the limit of
+    /// Cleans until about `wanted` blocks are gained, at most [`pass_segments`] are read, or the limit of
     /// [`Segments::pass_limit`] is reached. False when nothing was moved. Pages of the map are only marked as changed;
     /// the next checkpoint writes them and frees their segments.
     ///

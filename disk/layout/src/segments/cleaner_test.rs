@@ -1,5 +1,5 @@
 use super::LiveBlocks;
-use crate::segments::append::Item;
+use crate::segments::partial::Item;
 use crate::segments::{Segments, SegmentsMember, SegmentsOptions};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};

@@ -378,7 +378,7 @@ impl Segments {
                     index: id.1,
                     crc: crc32c(&bytes),
                 };
-                items.push(crate::segments::append::Item {
+                items.push(crate::segments::partial::Item {
                     version: None,
                     kind,
                     data: Some(bytes.share()),

@@ -6,10 +6,10 @@
 
 use crate::home::HomeBlock;
 use crate::segments::Segments;
-use crate::segments::in_place::Separation;
+use crate::segments::intervals::{Sample, Separation};
+use crate::segments::sizes::ROUND_BYTES;
 use crate::separation::cost::LEAST_HOT_WRITES;
 use crate::separation::{Kind, PAGES_MAX, PAGES_MIN};
-use std::collections::BTreeSet;
 use tonearm_base::Nanos;
 
 /// Time of a sample, once the time of a block is known. Writers may wait for it.
@@ -23,13 +23,6 @@ const APPENDED_ROUNDS: usize = 4;
 /// When the store has this many times the blocks of a sweep, their distance is no longer of use: to pass all of the
 /// device takes longer than any way of appending.
 const SPARSE: u64 = 128;
-
-/// Blocks that the next call measures.
-pub(crate) struct Sample {
-    kind: Kind,
-    overwritten: BTreeSet<u64>,
-    appended: BTreeSet<u64>,
-}
 
 /// The blocks of a call.
 pub(crate) struct Measured {
@@ -46,7 +39,7 @@ impl Segments {
     /// See [`Home::sample_max`](crate::Home::sample_max).
     pub(crate) fn sample_max(&self) -> usize {
         match self.unmeasured() {
-            Some(_) => (super::ROUND_BYTES / self.block_size()) * (1.0 / LEAST_HOT_WRITES) as usize,
+            Some(_) => (ROUND_BYTES / self.block_size()) * (1.0 / LEAST_HOT_WRITES) as usize,
             None => 0,
         }
     }

@@ -26,17 +26,21 @@ mod check;
 mod checkpoint;
 mod cleaner;
 mod in_place;
+mod intervals;
 mod map;
 mod measure;
 mod media;
 mod page_cache;
+mod partial;
 mod policy;
 mod read;
 mod rebuild;
 mod recover;
 mod reserve;
 mod scrub;
+mod sizes;
 mod space;
+mod state;
 mod stripes;
 mod table;
 mod walk;
@@ -46,174 +50,19 @@ pub use policy::{Policy, choose, worth};
 pub use rebuild::RebuildReport;
 pub use space::{SegmentsMember, SegmentsOptions};
 pub(crate) use space::{blocks_of, members, options, units};
+pub use state::Segments;
 
 use crate::error::HomeError;
 use crate::home::{
-    Home, HomeBlock, HomeShape, HomeStats, HotStats, ParityHome, Piece, RoundOrder, SegmentStats,
-    ZeroRange,
+    Home, HomeBlock, HomeShape, HomeStats, ParityHome, Piece, RoundOrder, ZeroRange,
 };
 use crate::report::{GroupReport, RepairOptions, RepairReport};
-use append::ChainEnd;
-use in_place::Separation;
-use media::Media;
-use page_cache::PageCache;
-use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::ops::{Deref, Range};
+use std::ops::Range;
 use std::rc::Rc;
-use table::SegmentTable;
-use tonearm_base::BufPool;
 use tonearm_device::{Device, DirtyRanges, RepairOutcome};
-use tonearm_format::{MapEntry, SegmentLayout, Uuid, map_entries, map_levels, map_pages};
-use tonearm_rt::{Boxed, Rt, Semaphore};
+use tonearm_rt::Boxed;
 use write_back::PORTION_SEGMENTS;
-
-/// Most partials of an epoch of which a rebuild may find no trace.
-pub(crate) const EPOCH_GAP: u64 = 1 << 16;
-/// Bytes of one round that are appended. More gain nothing, and writers would wait for the cleaning that they need. Fewer
-/// cost two blocks of summaries more often.
-const ROUND_BYTES: usize = 512 << 10;
-
-/// The segments layout; clones are handles on the same one.
-#[derive(Clone)]
-pub struct Segments(Rc<Inner>);
-
-/// The state that all handles share.
-pub struct Inner {
-    rt: Rt,
-    media: Media,
-    store: Uuid,
-    size_blocks: u64,
-    /// Levels of the block map.
-    levels: u32,
-    /// Entries of a map page.
-    fanout: usize,
-    /// Blocks and pages that a segment can hold at most.
-    capacity: u64,
-    /// Most map pages that are changed and not yet written.
-    changed_max: u64,
-    /// The cache has space for all pages of the map.
-    map_in_memory: bool,
-    /// Blocks of the parts of segments at whose ends appends should end, on RAID-5 (`stripes.rs`).
-    part_blocks: Option<u64>,
-    policy: Policy,
-    /// Tells blocks to be overwritten in place, instead of the separator.
-    given: Option<fn(u64) -> bool>,
-    /// Nothing is written; the recovered state stays in memory.
-    read_only: bool,
-    /// Held by a call that changes the map.
-    writer: Semaphore,
-    state: RefCell<State>,
-}
-
-struct State {
-    root: MapEntry,
-    pages: PageCache,
-    table: SegmentTable,
-    /// Where the next partial goes; none before the first of an epoch.
-    end: Option<ChainEnd>,
-    epoch: u64,
-    /// Number of the next partial.
-    seq: u64,
-    /// Number of the newest checkpoint.
-    generation: u64,
-    /// No checkpoint of this epoch is durable yet.
-    new_epoch: bool,
-    /// Bytes written since the last checkpoint.
-    since_checkpoint: u64,
-    /// Grows whenever a page has got another place.
-    moved: u64,
-    /// How often blocks are written, where the placement depends on it.
-    separation: Option<Separation>,
-}
-
-impl Deref for Segments {
-    type Target = Inner;
-    fn deref(&self) -> &Inner {
-        &self.0
-    }
-}
-
-impl Segments {
-    /// The home in a given state.
-    fn assemble(
-        rt: &Rt,
-        pool: &BufPool,
-        members: Vec<SegmentsMember>,
-        options: &SegmentsOptions,
-        table: SegmentTable,
-    ) -> Self {
-        let layout = SegmentLayout {
-            block_size: options.block_size,
-            segment_bytes: options.segment_bytes,
-            segments: members.iter().map(|member| member.segments).sum(),
-        };
-        let part_blocks = stripes::part_blocks(&members, &layout);
-        let levels = map_levels(options.block_size, options.size_blocks);
-        // Changed pages are written when they are half of the cache. A pass and a portion may add theirs before that.
-        let cached = (options.map_cache_bytes / options.block_size as usize) as u64;
-        let pages = map_pages(options.block_size, options.size_blocks);
-        let capacity = append::capacity(&layout);
-        let changed = pages.min(cached + 2 * cleaner::pass_segments(&layout) * capacity);
-        let appended_min = (ROUND_BYTES / options.block_size as usize) as u64 / 2;
-        Self(Rc::new(Inner {
-            rt: rt.clone(),
-            media: Media::new(rt, pool, members, layout, appended_min),
-            store: options.store,
-            size_blocks: options.size_blocks,
-            levels,
-            fanout: map_entries(options.block_size),
-            capacity,
-            changed_max: changed,
-            map_in_memory: 2 * pages <= cached,
-            part_blocks,
-            policy: options.policy,
-            given: options.given,
-            read_only: options.read_only,
-            writer: Semaphore::new(rt, 1),
-            state: RefCell::new(State {
-                root: MapEntry::default(),
-                pages: PageCache::new(options.map_cache_bytes, options.block_size as usize),
-                table,
-                end: None,
-                epoch: 1,
-                seq: 1,
-                generation: 0,
-                new_epoch: true,
-                since_checkpoint: 0,
-                moved: 0,
-                separation: Separation::new(options, rt.now()),
-            }),
-        }))
-    }
-
-    fn block_size(&self) -> usize {
-        self.media.block_size()
-    }
-
-    /// Leaf pages of the map; each has a group of blocks.
-    fn groups(&self) -> u64 {
-        self.size_blocks.div_ceil(self.fanout as u64)
-    }
-
-    fn stats(&self) -> HomeStats {
-        let (state, counted) = (self.state.borrow(), self.media.stats.get());
-        let separation = state.separation.as_ref();
-        let segments = SegmentStats {
-            count: state.table.len(),
-            free_segments: state.table.free_and_held().0,
-            live_blocks: state.table.live(),
-            segment_blocks: self.media.layout.payload_blocks(),
-            hot: separation.map_or(HotStats::default(), |known| known.stats()),
-            ..counted.segments
-        };
-        HomeStats {
-            map_cache_bytes: state.pages.bytes(),
-            segments,
-            ..counted
-        }
-    }
-}
 
 impl Home for Segments {
     fn shape(&self) -> HomeShape {
@@ -316,7 +165,7 @@ impl ParityHome for Segments {
 }
 
 #[cfg(test)]
-mod in_place_test;
+mod intervals_test;
 #[cfg(test)]
 mod policy_test;
 #[cfg(test)]

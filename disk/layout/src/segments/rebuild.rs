@@ -15,9 +15,10 @@
 
 use crate::error::HomeError;
 use crate::segments::media::Media;
+use crate::segments::state::EPOCH_GAP;
 use crate::segments::table::SegmentTable;
 use crate::segments::walk::Content;
-use crate::segments::{EPOCH_GAP, Segments, SegmentsMember, SegmentsOptions};
+use crate::segments::{Segments, SegmentsMember, SegmentsOptions};
 use std::num::NonZeroU64;
 use std::ops::Range;
 use tonearm_base::{BufPool, crc32c};

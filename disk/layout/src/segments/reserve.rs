@@ -26,8 +26,8 @@
 
 use crate::error::HomeError;
 use crate::segments::Segments;
-use crate::segments::cleaner::pass_segments;
 use crate::segments::policy::Policy;
+use crate::segments::sizes::pass_segments;
 use crate::segments::write_back::{PORTION_ENDS, PORTION_SEGMENTS};
 use tonearm_base::Nanos;
 

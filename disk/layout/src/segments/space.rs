@@ -1,8 +1,8 @@
 //! Space for the segments layout: segments on the data members, when a store is made and when it is opened.
 
 use crate::error::PlanError;
-use crate::layouts::Units;
 use crate::segments::Policy;
+use crate::units::Units;
 use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_device::Device;

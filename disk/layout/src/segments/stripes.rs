@@ -5,36 +5,9 @@
 //! a round fills one. Then a segment has either blocks that callers wrote or blocks that the cleaner copied, which live
 //! longer. On other devices an append may end anywhere.
 
-use crate::segments::append::{Cut, PARTIAL_MIN};
-use crate::segments::{ROUND_BYTES, Segments, SegmentsMember};
-use tonearm_format::SegmentLayout;
-
-/// Stripes with more data than this are not filled: a round of this size would keep writers waiting.
-const STRIPE_BYTES_MAX: u64 = 2 << 20;
-
-/// Blocks of the parts of segments at whose ends appends should end. None unless all members are arrays with parity and
-/// each segment consists of whole stripes.
-pub(crate) fn part_blocks(members: &[SegmentsMember], layout: &SegmentLayout) -> Option<u64> {
-    let (segment, block) = (
-        u64::from(layout.segment_bytes),
-        u64::from(layout.block_size),
-    );
-    let of_member = |member: &SegmentsMember| {
-        let stripe = member.device.redundancy()?.stripe_bytes()?;
-        let divides = |bytes: u64| bytes.is_multiple_of(stripe);
-        let whole = divides(member.first_segment) && divides(segment);
-        let fits = whole && stripe.is_multiple_of(block) && stripe <= STRIPE_BYTES_MAX;
-        fits.then_some(stripe)
-    };
-    let stripes: Option<Vec<u64>> = members.iter().map(of_member).collect();
-    let largest = stripes?.into_iter().max()?;
-    let part = if segment <= ROUND_BYTES as u64 {
-        segment
-    } else {
-        largest
-    };
-    Some(part / block)
-}
+use crate::segments::Segments;
+use crate::segments::partial::{Cut, PARTIAL_MIN};
+use crate::segments::sizes::ROUND_BYTES;
 
 impl Segments {
     /// How many blocks of data a round appends: about [`ROUND_BYTES`] with their summaries. With parts it ends at the end

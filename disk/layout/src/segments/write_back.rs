@@ -9,7 +9,7 @@
 use crate::error::HomeError;
 use crate::home::{HomeBlock, ZeroRange};
 use crate::segments::Segments;
-use crate::segments::append::Item;
+use crate::segments::partial::Item;
 use crate::separation::Kind;
 use tonearm_format::{MapEntry, SummaryKind};
 

@@ -1,6 +1,5 @@
 //! Why the log is made durable: each flush is counted under one cause (Durable WAL 5.5).
 
-use super::state::Point;
 use tonearm_base::{Lsn, RecordSeq};
 
 /// Why written records are made durable.
@@ -79,17 +78,17 @@ impl Asked {
         self.forced.0
     }
 
-    /// The cause of a flush while the log is durable up to `durable`.
-    pub fn cause(&self, durable: Point) -> FlushCause {
+    /// The cause of a flush while the log is durable up to commit `durable` and record `durable_seq`.
+    pub fn cause(&self, durable: Lsn, durable_seq: RecordSeq) -> FlushCause {
         let waits = [
             (self.commit, FlushCause::Commit),
             (self.checkpoint, FlushCause::Checkpoint),
             (self.bound, FlushCause::Bound),
         ];
         let (seq, forced) = self.forced;
-        match waits.into_iter().find(|(lsn, _)| *lsn > durable.lsn) {
+        match waits.into_iter().find(|(lsn, _)| *lsn > durable) {
             Some((_, cause)) => cause,
-            None if seq > durable.seq => forced,
+            None if seq > durable_seq => forced,
             // A write with FUA for which nobody waits yet: a wait is expected, or a head is followed.
             None => FlushCause::Commit,
         }

@@ -19,28 +19,6 @@ use tonearm_rt::{Data, Op};
 /// Bytes of the sectors in which heads count.
 const DRIVE_SECTOR: u64 = 512;
 
-/// The head of one log drive. Requests are sent to the drive one at a time.
-pub(crate) struct DriveHead {
-    pub head: Box<dyn Head>,
-    /// A request is under way.
-    pub busy: bool,
-    /// End of the last request.
-    pub idle_since: Nanos,
-    /// Count of the track to which the head has been moved, or need not be.
-    pub moved_to: Option<u64>,
-}
-
-impl DriveHead {
-    pub fn new(head: Box<dyn Head>, now: Nanos) -> Self {
-        Self {
-            head,
-            busy: false,
-            idle_since: now,
-            moved_to: None,
-        }
-    }
-}
-
 impl State {
     /// Free ranges for the next write if the current track may be left. `fits`: the write has a place on the current
     /// track. `None` when the drive of these ranges is busy.

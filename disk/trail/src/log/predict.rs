@@ -4,7 +4,7 @@
 //! served volume has done that a few times, the log writes its next commit with FUA at once: the flush finds the write under
 //! way, or done. Without that the flush of the drive would begin when the client's flush arrives.
 //!
-//! Only a client that is alone is predicted. Several share device writes ([`GroupCommit`](super::writer::GroupCommit)), and a
+//! Only a client that is alone is predicted. Several share device writes ([`GroupCommit`](super::group_commit::GroupCommit)), and a
 //! write with FUA for the first of them would not have the commits of the others.
 
 /// Commits in a row after which the next one is predicted.

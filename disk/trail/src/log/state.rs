@@ -11,17 +11,18 @@
 
 use super::bound::Bound;
 use super::cause::{Asked, FlushCause};
-use super::heads::DriveHead;
+use super::group_commit::CommitDelay;
+use super::options::{TrailOptions, TrailStart, TrailStats, WriteCache};
 use super::predict::WaitPredictor;
-use super::writer::CommitDelay;
-use super::{LogGeometry, TrailOptions, TrailStart, TrailStats, WriteCache};
 use crate::error::TrailError;
+use crate::geometry::LogGeometry;
 use crate::pack::{Queue, RecordPlace};
 use crate::ring::Ring;
 use std::collections::VecDeque;
 use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos, RecordSeq};
 use tonearm_format::LogState;
+use tonearm_head::Head;
 
 pub(crate) struct State {
     pub geometry: Rc<LogGeometry>,
@@ -65,6 +66,28 @@ pub(crate) struct State {
 pub(crate) struct Live {
     pub place: RecordPlace,
     pub track: u64,
+}
+
+/// The head of one log drive. Requests are sent to the drive one at a time.
+pub(crate) struct DriveHead {
+    pub head: Box<dyn Head>,
+    /// A request is under way.
+    pub busy: bool,
+    /// End of the last request.
+    pub idle_since: Nanos,
+    /// Count of the track to which the head has been moved, or need not be.
+    pub moved_to: Option<u64>,
+}
+
+impl DriveHead {
+    pub fn new(head: Box<dyn Head>, now: Nanos) -> Self {
+        Self {
+            head,
+            busy: false,
+            idle_since: now,
+            moved_to: None,
+        }
+    }
 }
 
 impl State {
@@ -185,7 +208,8 @@ impl State {
 
     /// Counts a flush, or a write with FUA.
     pub fn count_flush(&mut self) {
-        let cause = self.asked.cause(self.durability.durable());
+        let durable = self.durability.durable();
+        let cause = self.asked.cause(durable.lsn, durable.seq);
         self.stats.by_cause.count(cause);
     }
 }

@@ -29,14 +29,6 @@ pub struct History {
     next: Lsn,
 }
 
-/// The durable end of a log, and what is needed to read back from it.
-pub(crate) struct DurableEnd {
-    pub seq: RecordSeq,
-    pub sector: u64,
-    pub lsn: Lsn,
-    pub track: u64,
-}
-
 impl History {
     /// A reader whose first commit is `from`.
     ///

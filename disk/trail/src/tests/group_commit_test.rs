@@ -3,7 +3,7 @@
 use super::log_test::{append, geometry, start, world, write};
 use crate::FlushCause;
 use crate::Trail;
-use crate::log::writer::GroupCommit;
+use crate::log::group_commit::GroupCommit;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_format::LogState;
 use tonearm_rt::Rt;

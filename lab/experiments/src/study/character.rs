@@ -1,6 +1,6 @@
 //! What a trace is like.
 
-use super::BLOCK;
+use super::case::BLOCK;
 use super::load::Request;
 use serde::Serialize;
 use tonearm_trace::Op;

@@ -1,6 +1,6 @@
 //! Errors of a study: what, where, what to do.
 
-use super::FOOTPRINT_BYTES_MAX;
+use super::case::FOOTPRINT_BYTES_MAX;
 use std::io;
 use thiserror::Error;
 use tonearm_disk::DiskError;

@@ -1,8 +1,8 @@
 //! The requests of a trace, in memory, on a dense space of blocks.
 
+use super::case::{BLOCK, FOOTPRINT_BYTES_MAX};
 use super::character::Character;
 use super::error::StudyError;
-use super::{BLOCK, FOOTPRINT_BYTES_MAX};
 use std::fs::File;
 use std::io::{BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};

@@ -9,6 +9,7 @@
 //!    that takes.
 //! 3. The next ones are measured at twice the rate.
 
+mod case;
 mod character;
 mod error;
 mod load;
@@ -16,248 +17,36 @@ mod notes;
 mod page;
 mod recommend;
 mod replay;
+mod setup;
 
+pub use case::{Case, FOOTPRINT_BYTES_MAX, Layout, Measured, Times};
 pub use character::Character;
 pub use error::StudyError;
 pub use load::{Load, Source, guess_format};
 pub use page::{CASE_HEADS, Summary, page, rows_of_character};
 pub use recommend::Recommendation;
 pub use replay::IN_FLIGHT;
+pub use setup::{Setup, Study};
 
 use crate::harness::{STRIPE_BYTES, SimStore, StoreShape};
 use crate::parallel;
-use crate::report::Figure;
-use hdrhistogram::Histogram;
+use case::{BLOCK, LOADS, Store};
 use replay::{How, OnRequests, Replay};
-use serde::Serialize;
+use setup::WARM_UP_MAX;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use tonearm_base::Nanos;
 use tonearm_disk::{DiskError, HomeParams, OpenOptions, Placement};
 use tonearm_drive::{Drive, DriveOptions};
-use tonearm_drive_file::DriveFile;
 use tonearm_format::ArrayLevel;
 
-/// Bytes of a block of the stores.
-const BLOCK: u64 = 4096;
-/// Most bytes of blocks that a trace may touch.
-pub const FOOTPRINT_BYTES_MAX: u64 = 64 << 30;
 /// The separator of wolf and hylog decides so often in a measurement, if that gives an interval within these bounds.
 const INTERVALS: u64 = 20;
 const INTERVAL_MAX: Nanos = Nanos::from_secs(20 * 60);
 const INTERVAL_MIN: Nanos = Nanos::from_secs(1);
-/// Longest warm-up, in measurements.
-const WARM_UP_MAX: u64 = 4;
-/// Loads, in multiples of the trace's.
-const LOADS: [u64; 2] = [1, 2];
 /// A home's segments have about this size.
 const SEGMENT_BYTES: u64 = 1 << 20;
-/// A write cost that differs by more between the halves of a measurement is not steady.
-const STEADY: f64 = 0.1;
-/// A measurement of less virtual time shows little of the write-back, which waits for 5 seconds if it can.
-const SECONDS_MIN: f64 = 60.0;
-
-/// What is studied.
-pub struct Setup {
-    /// The drive of the home.
-    pub drive: DriveFile,
-    /// How many there are.
-    pub disks: usize,
-    /// How the home is spread over them.
-    pub array: Option<ArrayLevel>,
-    /// The drive of the log, in the cases that have one.
-    pub log_drive: DriveFile,
-    /// Share of the segments that hold live blocks, in percent, 25 to 98.
-    pub utilisations: Vec<u64>,
-    /// Requests of a measurement.
-    pub requests: u64,
-    /// Clients of a closed loop.
-    pub clients: u64,
-    /// Bound on written data in memory.
-    pub memory_bytes: u64,
-    /// Seed of all that is random.
-    pub seed: u64,
-}
-
-/// The layout of a case.
-#[derive(Serialize, Clone, Copy, PartialEq, Eq, Debug)]
-#[serde(rename_all = "kebab-case")]
-pub enum Layout {
-    /// Each block has one place.
-    Overwrite,
-    /// Blocks are appended to segments.
-    Segments,
-    /// They are, in the order of how often they are written.
-    Wolf,
-    /// Hot blocks are appended, cold ones overwritten.
-    Hylog,
-}
-
-/// The result of a study.
-#[derive(Serialize, Clone, PartialEq, Debug)]
-pub struct Study {
-    /// What the trace is like.
-    pub trace: Character,
-    /// The drive of the home.
-    pub drive: String,
-    /// How many there are.
-    pub disks: usize,
-    /// How the home is spread over them.
-    pub redundancy: &'static str,
-    /// The drive of the log, in the cases that have one.
-    pub log_drive: String,
-    /// Clients of a closed loop.
-    pub clients: Option<u64>,
-    /// Bound on written data in memory.
-    pub memory_bytes: u64,
-    /// Seed of all that is random.
-    pub seed: u64,
-    /// Requests before each measurement at the trace's rate.
-    pub warm_up_requests: u64,
-    /// Seconds between two decisions of wolf and hylog which blocks are hot: without and with a drive for the log.
-    pub separation_seconds: [f64; 2],
-    /// What was measured.
-    pub cases: Vec<Case>,
-    /// Which layout to choose.
-    pub recommendation: Recommendation,
-    /// What makes this study weaker than others, or its trace unusual.
-    pub warnings: Vec<String>,
-    /// How it was measured, and what the models do not know.
-    pub notes: Vec<String>,
-    /// Plots.
-    #[serde(skip)]
-    pub figures: Vec<Figure>,
-}
-
-/// One measurement.
-#[derive(Serialize, Clone, PartialEq, Debug)]
-pub struct Case {
-    /// The layout.
-    pub layout: Layout,
-    /// Share of the segments that hold live blocks; none for overwrite, which has no spare space.
-    pub utilisation_percent: Option<u64>,
-    /// True when the log has a drive of its own.
-    pub log_drive: bool,
-    /// How many times the trace's rate, or the clients.
-    pub load: u64,
-    /// The figures.
-    #[serde(flatten)]
-    pub measured: Measured,
-}
-
-/// Figures of a measurement.
-#[derive(Serialize, Clone, PartialEq, Debug)]
-pub struct Measured {
-    /// Requests.
-    pub requests: u64,
-    /// Virtual time.
-    pub seconds: f64,
-    /// Requests done per second.
-    pub requests_per_s: f64,
-    /// True when the store did not keep up with the arrivals. Response times are meaningless then, and left out.
-    pub saturated: bool,
-    /// Response times of all requests.
-    pub response: Option<Times>,
-    /// Those of reads.
-    pub reads: Option<Times>,
-    /// Those of durable writes and flushes.
-    pub durable_writes: Option<Times>,
-    /// Bytes written at home for each byte that the requests wrote.
-    pub write_cost: Option<f64>,
-    /// The same for both halves of the measurement.
-    pub write_cost_halves: Vec<f64>,
-    /// Bytes of the requests.
-    pub requested_bytes: u64,
-    /// Bytes that the drives read.
-    pub read_bytes: u64,
-    /// Bytes that the drives wrote, those of log and parity among them.
-    pub written_bytes: u64,
-    /// Bytes written to the log.
-    pub log_bytes: u64,
-    /// Share of the blocks that wolf or hylog take for hot.
-    pub hot_share_percent: Option<f64>,
-}
-
-/// Response times.
-#[derive(Serialize, Clone, Copy, PartialEq, Debug)]
-pub struct Times {
-    /// Number of requests.
-    pub count: u64,
-    /// Their mean.
-    pub mean_ms: f64,
-    /// Their median.
-    pub p50_ms: f64,
-    /// The time that 99 % do not exceed.
-    pub p99_ms: f64,
-    /// The longest one.
-    pub max_ms: f64,
-}
-
-impl Layout {
-    /// All, in the order in which they are shown.
-    pub const ALL: [Self; 4] = [Self::Overwrite, Self::Segments, Self::Wolf, Self::Hylog];
-
-    /// Its name.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Overwrite => "overwrite",
-            Self::Segments => "segments",
-            Self::Wolf => "wolf",
-            Self::Hylog => "hylog",
-        }
-    }
-}
-
-impl Times {
-    fn of(histogram: &Histogram<u64>) -> Option<Self> {
-        let ms = |ns: u64| ns as f64 / 1e6;
-        (!histogram.is_empty()).then(|| Self {
-            count: histogram.len(),
-            mean_ms: histogram.mean() / 1e6,
-            p50_ms: ms(histogram.value_at_quantile(0.5)),
-            p99_ms: ms(histogram.value_at_quantile(0.99)),
-            max_ms: ms(histogram.max()),
-        })
-    }
-}
-
-impl Case {
-    /// What it is, in words.
-    pub fn name(&self) -> String {
-        let store = Store {
-            layout: self.layout,
-            percent: self.utilisation_percent,
-            log_drive: self.log_drive,
-        };
-        format!("{}, load x{}", store.name(), self.load)
-    }
-
-    /// True when the write cost is about the same in both halves of the measurement.
-    pub fn is_steady(&self) -> bool {
-        match self.measured.write_cost_halves[..] {
-            [first, second] => (second - first).abs() <= STEADY * first.max(second),
-            _ => true,
-        }
-    }
-}
-
-/// One store, which is measured at each load.
-#[derive(Clone, Copy)]
-struct Store {
-    layout: Layout,
-    percent: Option<u64>,
-    log_drive: bool,
-}
-
-impl Store {
-    fn name(&self) -> String {
-        let percent = self.percent.map(|percent| format!(" at {percent} %"));
-        let log = ["", ", log drive"][usize::from(self.log_drive)];
-        format!("{}{}{log}", self.layout.name(), percent.unwrap_or_default())
-    }
-}
-
 impl Setup {
     /// Makes the study. `progress` gets the number of requests that were simulated, and of all.
     ///

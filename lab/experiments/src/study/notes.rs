@@ -1,12 +1,16 @@
 //! The notes next to the figures of a study.
 
+use super::case::BLOCK;
 use super::load::Load;
 use super::page::mib;
-use super::{BLOCK, SECONDS_MIN, Setup, Study, WARM_UP_MAX};
+use super::setup::{Setup, Study, WARM_UP_MAX};
 use crate::report::number;
 use tonearm_drive::{Drive, DriveOptions};
 use tonearm_format::{ArrayLevel, SegmentLayout, segments_reserved};
 use tonearm_trace::SECTOR_BYTES;
+
+/// A measurement of less virtual time shows little of the write-back, which waits for 5 seconds if it can.
+const SECONDS_MIN: f64 = 60.0;
 
 /// Traces whose requests come closer together or farther apart than these are probably read in a wrong unit.
 const SECONDS_APART: std::ops::Range<f64> = 1e-6..10.0;

@@ -1,7 +1,8 @@
 //! What is shown of a study: plots, notes, and the page.
 
+use super::case::{Case, LOADS, Layout};
 use super::recommend::load_name;
-use super::{Case, LOADS, Layout, Study};
+use super::setup::Study;
 use crate::html;
 use crate::report::{Axis, Figure, Legend, Line, Panel, Style, number};
 use minijinja::context;

@@ -4,7 +4,7 @@
 //! mean response time of all requests, or by throughput if requests wait for each other (a closed loop) or neither
 //! layout keeps up.
 
-use super::{Case, Layout, Measured};
+use super::case::{Case, LOADS, Layout, Measured};
 use serde::Serialize;
 
 /// Layouts that differ by less count as equal: that is about what the drives' models are accurate to.
@@ -245,7 +245,7 @@ impl Comparison<'_> {
                 names.join(" or ")
             ),
         };
-        let behind = super::LOADS.map(|load| self.behind(chosen, load));
+        let behind = LOADS.map(|load| self.behind(chosen, load));
         format!(
             "Choose {name}{alike}: {by}; {}.{}",
             self.changes(chosen),
@@ -336,7 +336,7 @@ impl Comparison<'_> {
             });
             own.map(|case| &case.measured).collect::<Vec<_>>()
         };
-        let worth = super::LOADS.map(|load| {
+        let worth = LOADS.map(|load| {
             let (without, with) = (of(false, load), of(true, load));
             let pairs = || without.iter().zip(&with);
             let rescued = pairs().filter(|(without, with)| without.saturated && !with.saturated);

@@ -6,8 +6,8 @@
 //! 2. At most [`IN_FLIGHT`] requests are under way. A store that cannot keep up therefore ends its replay late, and
 //!    does not fill the memory.
 
+use super::case::{BLOCK, Measured, Times};
 use super::load::{Load, Request};
-use super::{BLOCK, Measured, Times};
 use crate::harness::SimStore;
 use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod circles;
 mod crates;
 mod documents;
 mod layers;

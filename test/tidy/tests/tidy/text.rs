@@ -17,6 +17,65 @@ fn no_file_is_too_long() {
     none("a source file has at most 800 lines", &faults);
 }
 
+/// A longer function of the product usually does several things one after the other.
+const FUNCTION_LINES_MAX: usize = 80;
+
+/// Lines of each function of `text`, as rustfmt prints it, with its first line and that line's number.
+fn functions(text: &str) -> Vec<(usize, &str, usize)> {
+    let lines: Vec<&str> = text.lines().collect();
+    let begins = |line: &str| {
+        let mut words = line.split(' ');
+        let before = |word: &&str| {
+            word.starts_with("pub")
+                || ["const", "async", "unsafe", "extern", "\"C\""].contains(word)
+        };
+        words.find(|word| !before(word)) == Some("fn")
+    };
+    let starts = lines.iter().enumerate();
+    let starts = starts.filter(|(_, line)| begins(line.trim_start()));
+    let function = |(start, line): (usize, &&'_ str)| {
+        let indent = &line[..line.len() - line.trim_start().len()];
+        let is_outer = |line: &&str| {
+            line.strip_prefix(indent)
+                .is_some_and(|rest| !rest.starts_with(' '))
+        };
+        let of_head = lines[start..]
+            .iter()
+            .position(|line| is_outer(line) && line.ends_with(['{', '}', ';']))?;
+        let ends = |line: &&str| line.strip_prefix(indent) == Some("}");
+        let of_body = lines[start + of_head..].iter().position(ends);
+        let of_body = of_body
+            .filter(|_| lines[start + of_head].ends_with('{'))
+            .unwrap_or(0);
+        Some((start + 1, lines[start].trim(), of_head + of_body + 1))
+    };
+    starts.filter_map(function).collect()
+}
+
+#[test]
+fn no_function_of_the_product_is_too_long() {
+    let mut faults = Vec::new();
+    for source in sources(".rs").iter().filter(|source| !source.is_test()) {
+        if source.path.starts_with("disk/") || source.path.starts_with("fronts/") {
+            let functions = functions(&source.text).into_iter();
+            for (number, line, lines) in
+                functions.filter(|(_, _, lines)| *lines > FUNCTION_LINES_MAX)
+            {
+                faults.push(format!("{}:{number}: {lines} lines: {line}", source.path));
+            }
+        }
+    }
+    none("a function of the product has at most 80 lines", &faults);
+}
+
+#[test]
+fn function_ends_at_its_closing_brace() {
+    let text = "fn a() {}\n\npub(crate) async fn b(\n    x: u8,\n) -> u8 {\n    fn c();\n    if x {\n    }\n}\n\nconst D: u8 = 1;\n";
+    let found = functions(text).into_iter();
+    let found: Vec<_> = found.map(|(number, _, lines)| (number, lines)).collect();
+    assert_eq!(found, [(1, 1), (3, 7), (6, 1)]);
+}
+
 /// Start of the reason of an ignored test that another test runs in a process of its own.
 const CHILD: &str = "= \"runs as a child of ";
 

@@ -1,9 +1,10 @@
 //! `tonearm files get`: one file, or a tree.
 
 use super::copy::{Bar, Stop, open_shared, read};
+use super::one_file::{copy_file, damage_counts, open};
 use super::outcome::Outcome;
 use super::place::Place;
-use super::{copy_file, damage_counts, open, tree};
+use super::tree;
 use crate::cli::{CopyOut, FilesGet};
 use anyhow::{Context, bail};
 use std::collections::BTreeSet;

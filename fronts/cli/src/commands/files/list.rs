@@ -1,6 +1,7 @@
 //! `tonearm files list`.
 
-use super::{open, tree};
+use super::one_file::open;
+use super::tree;
 use crate::cli::FilesList;
 use serde::Serialize;
 use std::process::ExitCode;

@@ -1,7 +1,8 @@
 //! `tonearm files rm`, `mkdir` and `mv`.
 
 use super::copy::{Stop, open_locked};
-use super::{open, tree};
+use super::one_file::open;
+use super::tree;
 use crate::cli::{FilesMkdir, FilesMv, FilesRm};
 use anyhow::bail;
 use serde::Serialize;

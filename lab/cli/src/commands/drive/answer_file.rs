@@ -1,7 +1,7 @@
 //! The answers of a replay as text: a line for each request.
 
-use super::exact_ms;
 use super::run::Answer;
+use super::times::exact_ms;
 use crate::commands::output::Output;
 use std::path::Path;
 use tonearm_trace::Op;

@@ -1,6 +1,7 @@
 //! `tonearm-lab drive bench`: how many requests the simulation serves in a second of processor time.
 
-use super::{cpu_seconds, scheduler, switch_on};
+use super::switched::{scheduler, switch_on};
+use super::times::cpu_seconds;
 use crate::cli::BenchDrive;
 use anyhow::bail;
 use serde::Serialize;

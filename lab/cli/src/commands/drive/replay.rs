@@ -2,8 +2,9 @@
 
 use super::answer_file;
 use super::run::{Answer, Run};
+use super::switched::{scheduler, switch_on};
+use super::times::{cpu_seconds, ms};
 use super::trace_file::{Fit, open_trace};
-use super::{cpu_seconds, ms, scheduler, switch_on};
 use crate::cli::Replay;
 use crate::commands::output::Output;
 use anyhow::bail;

@@ -1,7 +1,8 @@
 //! `tonearm-lab drive validate`: compares a simulated drive with measurements of the real one.
 
 use super::run::Run;
-use super::switch_on;
+use super::switched::switch_on;
+use super::times::ms;
 use super::trace_file::{Fit, open_trace};
 use crate::cli::Validate;
 use anyhow::{Context, bail};
@@ -215,7 +216,7 @@ fn distribution(times: &[Nanos]) -> Vec<(f64, f64)> {
     let point = |index: usize| {
         let rank = index * times.len() / (POINTS + 1);
         let share = 100.0 * index as f64 / (POINTS + 1) as f64;
-        (super::ms(times[rank.min(times.len() - 1)]), share)
+        (ms(times[rank.min(times.len() - 1)]), share)
     };
     (0..=POINTS).map(point).collect()
 }

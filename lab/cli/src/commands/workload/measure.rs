@@ -1,29 +1,19 @@
 //! Takes the accesses of a load: counts them, sends them through the pool, writes them as a trace.
 
-use super::{More, Report, check};
+use super::figures::{Flow, More, Report};
 use crate::cli::Make;
 use crate::commands::drive::{cpu_seconds, exact_ms};
 use crate::commands::output::Output;
-use serde::Serialize;
+use anyhow::bail;
 use tonearm_terminal::progress::{Progress, Unit};
+use tonearm_terminal::report;
 use tonearm_trace::SECTOR_BYTES;
 use tonearm_workload::{Access, PageCounts, Pool};
 
+/// Most pages of a load: the counts of its accesses take 8 bytes for each page, a pool 4 more.
+const PAGES_MAX: u64 = 1 << 28;
 /// Accesses that are made between two looks at the clock.
 pub const BATCH: usize = 1 << 16;
-
-/// Figures of a stream of accesses.
-#[derive(Serialize, Clone)]
-pub struct Flow {
-    pub reads: u64,
-    pub writes: u64,
-    /// None without a write.
-    pub reads_per_write: Option<f64>,
-    /// Share of the writes that the hottest 10, 20 and 50 % of all pages got.
-    pub writes_to_top_10_percent: f64,
-    pub writes_to_top_20_percent: f64,
-    pub writes_to_top_50_percent: f64,
-}
 
 /// Accesses to each page.
 #[derive(Default)]
@@ -209,4 +199,23 @@ impl Trace {
         }
         self.output.keep()
     }
+}
+
+/// Refuses what cannot be counted or written as a trace.
+fn check(make: &Make, page_bytes: u64, pages: u64) -> anyhow::Result<()> {
+    let to_stdout = make.out.as_ref().is_some_and(|out| out.as_os_str() == "-");
+    if to_stdout && make.json {
+        bail!("--out - and --json both write to standard output; give --out a file");
+    }
+    if page_bytes == 0 || !page_bytes.is_multiple_of(SECTOR_BYTES) || page_bytes > 1 << 24 {
+        bail!("--page-size is {page_bytes}; it must be a multiple of 512, and at most 16MiB");
+    }
+    if pages > PAGES_MAX {
+        bail!(
+            "the load has {} pages of {page_bytes} bytes, and may have {}; take larger pages",
+            report::count(pages),
+            report::count(PAGES_MAX)
+        );
+    }
+    Ok(())
 }

@@ -1,88 +1,21 @@
 //! `tonearm-lab workload`: loads of page accesses from the command line.
 
+mod figures;
 mod measure;
 mod output;
 mod tpcc;
 
-use self::measure::{Flow, Measure};
+use self::figures::More;
+use self::measure::Measure;
 use crate::cli::{Make, SkewLoad, StandIn, TraceLoad, Workload as Arguments, WorkloadAction};
 use anyhow::bail;
-use serde::Serialize;
 use std::fs::File;
 use std::io::BufReader;
 use std::process::ExitCode;
-use tonearm_terminal::report;
-use tonearm_trace::SECTOR_BYTES;
 use tonearm_workload::{
     Access, Published, SkewOptions, SkewedPages, TracePages, TracePagesOptions, Workload, campus,
     financial,
 };
-
-/// Most pages of a load: the counts of its accesses take 8 bytes for each page, a pool 4 more.
-const PAGES_MAX: u64 = 1 << 28;
-
-/// The figures of a load.
-#[derive(Serialize)]
-pub struct Report {
-    workload: String,
-    seed: Option<u64>,
-    page_bytes: u64,
-    /// Pages of the data at the end.
-    pages: u64,
-    size_bytes: u64,
-    accesses: Flow,
-    pool_bytes: Option<u64>,
-    behind_pool: Option<Flow>,
-    accesses_per_cpu_second: f64,
-    #[serde(flatten)]
-    more: More,
-}
-
-/// What only some loads have.
-#[derive(Serialize)]
-#[serde(untagged)]
-pub enum More {
-    Skew {
-        reads_skew: String,
-        writes_skew: String,
-    },
-    StandIn {
-        synthesised: bool,
-        reads_skew: String,
-        writes_skew: String,
-        published: Paper,
-    },
-    Trace {
-        skipped: u64,
-        /// Time from the first to the last access, if the trace has times.
-        seconds: Option<f64>,
-    },
-    Tpcc(tpcc::Figures),
-}
-
-/// The row of the paper's Table 4.
-#[derive(Serialize)]
-pub struct Paper {
-    megabytes: u64,
-    page_bytes: u64,
-    reads: u64,
-    writes: u64,
-    reads_per_write: f64,
-    reads_per_write_behind_400_mb: f64,
-}
-
-impl From<Published> for Paper {
-    fn from(published: Published) -> Self {
-        Self {
-            megabytes: published.megabytes,
-            page_bytes: published.page_bytes,
-            reads: published.reads,
-            writes: published.writes,
-            reads_per_write: published.logical_ratio,
-            reads_per_write_behind_400_mb: published.physical_ratio,
-        }
-    }
-}
 
 /// Runs the command.
 ///
@@ -201,23 +134,4 @@ fn fill(workload: &mut impl Workload, accesses: &mut Vec<Access>) -> anyhow::Res
         }
     }
     Ok(true)
-}
-
-/// Refuses what cannot be counted or written as a trace.
-fn check(make: &Make, page_bytes: u64, pages: u64) -> anyhow::Result<()> {
-    let to_stdout = make.out.as_ref().is_some_and(|out| out.as_os_str() == "-");
-    if to_stdout && make.json {
-        bail!("--out - and --json both write to standard output; give --out a file");
-    }
-    if page_bytes == 0 || !page_bytes.is_multiple_of(SECTOR_BYTES) || page_bytes > 1 << 24 {
-        bail!("--page-size is {page_bytes}; it must be a multiple of 512, and at most 16MiB");
-    }
-    if pages > PAGES_MAX {
-        bail!(
-            "the load has {} pages of {page_bytes} bytes, and may have {}; take larger pages",
-            report::count(pages),
-            report::count(PAGES_MAX)
-        );
-    }
-    Ok(())
 }

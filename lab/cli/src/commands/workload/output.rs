@@ -1,8 +1,6 @@
 //! The figures of a load as tables or JSON.
 
-use super::measure::Flow;
-use super::tpcc::Figures;
-use super::{More, Paper, Report};
+use super::figures::{Flow, More, Paper, Report, TpccFigures};
 use crate::cli::Make;
 use std::process::ExitCode;
 use tonearm_terminal::report::{self, count};
@@ -119,7 +117,7 @@ fn paper(paper: &Paper) -> String {
     )
 }
 
-fn mix(figures: &Figures) -> anyhow::Result<()> {
+fn mix(figures: &TpccFigures) -> anyhow::Result<()> {
     let mut table = report::table(&[
         "transaction",
         "number",
@@ -150,7 +148,7 @@ fn mix(figures: &Figures) -> anyhow::Result<()> {
     Ok(report::line(table)?)
 }
 
-fn objects(figures: &Figures, pool: bool) -> anyhow::Result<()> {
+fn objects(figures: &TpccFigures, pool: bool) -> anyhow::Result<()> {
     let mut heads = vec![
         "table or index",
         "rows",

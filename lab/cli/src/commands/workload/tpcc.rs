@@ -1,56 +1,14 @@
 //! `tonearm-lab workload tpcc`.
 
+use super::figures::{Mix, More, Object, TpccFigures};
 use super::measure::{BATCH, Counts, Measure};
-use super::{More, Paper, output};
+use super::output;
 use crate::cli::TpccLoad;
 use anyhow::Context;
-use serde::Serialize;
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use tonearm_workload::tpcc::{Kind, TpccOptions};
 use tonearm_workload::{Published, Tpcc, Workload};
-
-/// What only TPC-C has.
-#[derive(Serialize)]
-pub struct Figures {
-    pub warehouses: u32,
-    pub transactions: u64,
-    pub loaded_bytes: u64,
-    pub mix: Vec<Mix>,
-    pub objects: Vec<Object>,
-    pub log_bytes_per_transaction: f64,
-    /// The trace of the paper: 50 warehouses on pages of 4 KiB.
-    pub published: Paper,
-}
-
-/// A kind of transaction; means for each of them.
-#[derive(Serialize, Default, Clone)]
-pub struct Mix {
-    pub kind: &'static str,
-    pub count: u64,
-    pub share_percent: f64,
-    pub rolled_back: u64,
-    pub reads: f64,
-    pub writes: f64,
-    pub rows_changed: f64,
-    pub pages_changed: f64,
-    pub log_records: f64,
-    pub log_bytes: f64,
-}
-
-/// A table or an index at the end.
-#[derive(Serialize)]
-pub struct Object {
-    pub name: &'static str,
-    pub rows: u64,
-    pub pages: u64,
-    /// Levels of an index, none for a table.
-    pub levels: Option<u32>,
-    pub reads: u64,
-    pub writes: u64,
-    pub pool_reads: Option<u64>,
-    pub pool_writes: Option<u64>,
-}
 
 /// Makes the load.
 ///
@@ -136,7 +94,7 @@ pub fn run(load: &TpccLoad) -> anyhow::Result<ExitCode> {
             pool_writes: pool.then_some(pool_writes),
         }
     });
-    let figures = Figures {
+    let figures = TpccFigures {
         warehouses: load.warehouses,
         transactions: load.transactions,
         loaded_bytes,

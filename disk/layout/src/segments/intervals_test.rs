@@ -1,5 +1,5 @@
 use crate::segments::SegmentsOptions;
-use crate::segments::in_place::Separation;
+use crate::segments::intervals::Separation;
 use crate::separation::Decision;
 use crate::separation::cost::Efficiency;
 use tonearm_base::Nanos;
