@@ -1,6 +1,7 @@
 mod bound_test;
 mod decide_test;
 mod failing_test;
+mod fixture;
 mod geometry_test;
 mod group_commit_test;
 mod heads_test;

@@ -130,25 +130,6 @@ impl Watch {
     }
 }
 
-/// Takes a sample, and takes it once more if the machine was not quiet and `again` is set. Returns the one with the
-/// quieter machine.
-///
-/// # Errors
-/// The errors of `take`.
-pub fn quieter<T>(
-    again: bool,
-    surroundings: impl Fn(&T) -> Surroundings,
-    mut take: impl FnMut() -> anyhow::Result<T>,
-) -> anyhow::Result<T> {
-    let first = take()?;
-    if surroundings(&first).quiet() || !again {
-        return Ok(first);
-    }
-    let second = take()?;
-    let better = surroundings(&second).others_cores < surroundings(&first).others_cores;
-    Ok(if better { second } else { first })
-}
-
 /// Clock ticks in a second that /proc counts in (USER_HZ, fixed by the kernel's interface).
 const TICKS: f64 = 100.0;
 
@@ -156,6 +137,14 @@ const TICKS: f64 = 100.0;
 pub fn cpu_seconds(pid: u32) -> f64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     Stat::parse(&stat).map_or(0.0, |stat| stat.own_ticks as f64 / TICKS)
+}
+
+/// Most memory that process `pid` has used, in bytes.
+pub fn peak_bytes(pid: u32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let kib = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let kib = kib.and_then(|kib| kib.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(0) << 10
 }
 
 struct Stat {

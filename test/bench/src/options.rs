@@ -1,6 +1,8 @@
 //! Command-line options that the benchmark programs share.
 
-use anyhow::bail;
+use crate::report::{Column, line};
+use crate::rounds::Rounds;
+use anyhow::{Context, bail};
 use clap::Args;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -47,24 +49,58 @@ pub struct Common {
 }
 
 impl Common {
-    /// Number of rounds.
-    pub fn rounds(&self) -> usize {
-        self.rounds.unwrap_or(if self.quick { 1 } else { 5 })
+    /// The rounds. A rehearsal does not wait for a quiet machine.
+    pub fn rounds(&self) -> Rounds {
+        let (count, seconds) = match self.quick {
+            true => (1, 0),
+            false => (5, self.quiet_seconds_max),
+        };
+        Rounds {
+            count: self.rounds.unwrap_or(count),
+            quiet_max: Duration::from_secs(seconds),
+        }
+    }
+
+    /// True when the workload `name` is to be measured.
+    pub fn wants(&self, name: &str) -> bool {
+        wanted(&self.only, name)
+    }
+
+    /// Measures each of `loads` in each round, and prints the line of each result; nothing when `what` is not wanted.
+    ///
+    /// # Errors
+    /// The errors of `measure`.
+    pub fn each<L: Copy, T>(
+        &self,
+        what: &'static str,
+        loads: &[L],
+        mut measure: impl FnMut(L, usize) -> anyhow::Result<T>,
+        columns: &[Column<T>],
+    ) -> anyhow::Result<Vec<T>> {
+        let (rounds, mut results) = (self.rounds(), Vec::new());
+        for round in 0..rounds.count {
+            for load in loads.iter().filter(|_| self.wants(what)) {
+                let result = measure(*load, round).context(what)?;
+                rounds.print(round, &format!("{what}: {}", line(columns, &result)));
+                results.push(result);
+            }
+        }
+        Ok(results)
     }
 
     /// Seconds of a sample: `asked` if given, otherwise `quick` or `full`.
     pub fn seconds(&self, asked: Option<u64>, quick: u64, full: u64) -> u64 {
         asked.unwrap_or(if self.quick { quick } else { full })
     }
+}
 
-    /// Longest wait for a quiet machine before a sample. A rehearsal does not wait.
-    pub fn quiet_max(&self) -> Duration {
-        let seconds = if self.quick {
-            0
-        } else {
-            self.quiet_seconds_max
-        };
-        Duration::from_secs(seconds)
+/// Something that can be asked for by its name: the name, and what it is.
+pub type Named = (&'static str, &'static str);
+
+/// Prints names that can be asked for, in a column of this width.
+pub fn print_names(known: &[Named], width: usize) {
+    for (name, title) in known {
+        println!("{name:width$} {title}");
     }
 }
 
@@ -77,9 +113,9 @@ pub fn wanted(asked: &[String], name: &str) -> bool {
 ///
 /// # Errors
 /// When a name is not. The message calls it a `what`.
-pub fn check_names(asked: &[String], what: &str, known: &[&str]) -> anyhow::Result<()> {
+pub fn check_names(asked: &[String], what: &str, known: &[Named]) -> anyhow::Result<()> {
     for name in asked {
-        if !known.contains(&name.as_str()) {
+        if !known.iter().any(|(known, _)| known == name) {
             bail!("no {what} '{name}'; --list names them");
         }
     }

@@ -1,12 +1,13 @@
 //! Arrays in simulated worlds.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool};
 use tonearm_device::raid::{
     Missing, Raid5, Raid5Options, Raid5State, RaidError, Saving, StateSink,
 };
-use tonearm_device::{Device, RawDevice, StoreEvent};
+use tonearm_device::{Device, DirtyRanges, RawDevice, Redundancy, StoreEvent};
 use tonearm_rt::{Data, DeviceId, IoError, Op, Rt};
 use tonearm_world::filters::{Counted, Effect, Fault, FaultPlan};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
@@ -90,6 +91,19 @@ impl World {
         self.devices[..members].iter().cloned().map(Some).collect()
     }
 
+    /// The same without `away`.
+    pub fn members_without(
+        &self,
+        members: usize,
+        away: Option<usize>,
+    ) -> Vec<Option<Rc<dyn Device>>> {
+        let mut given = self.members(members);
+        if let Some(away) = away {
+            given[away] = None;
+        }
+        given
+    }
+
     /// An array of the first `members` devices. With `records`, the device after them takes parity records.
     pub fn open(
         &self,
@@ -110,13 +124,8 @@ impl World {
         record_always: bool,
     ) -> Result<Raid5, RaidError> {
         let options = Raid5Options {
-            name: "array".into(),
-            id: [9; 16],
-            unit,
-            records: records.then(|| self.devices[given.len()].clone()),
             record_always,
-            read_only: false,
-            accept_loss: false,
+            ..options(unit, records.then(|| self.devices[given.len()].clone()))
         };
         let (rt, kept) = (self.rt.clone(), Rc::new(self.kept.clone()));
         let pool = BufPool::new(1 << 20);
@@ -133,6 +142,33 @@ impl World {
         let all = self.counted[..members].iter().map(of);
         all.fold((0, 0), |sum, own| (sum.0 + own.0, sum.1 + own.1))
     }
+}
+
+/// Options of an array with this stripe unit, and its drive for parity records.
+pub fn options(unit: u64, records: Option<Rc<dyn Device>>) -> Raid5Options {
+    Raid5Options {
+        name: "array".into(),
+        id: [9; 16],
+        unit,
+        records,
+        record_always: false,
+        read_only: false,
+        accept_loss: false,
+    }
+}
+
+/// Corrects the parity of the stripes of `changed`, as after a cut while these ranges were written.
+pub async fn recover(
+    array: &Raid5,
+    changed: impl IntoIterator<Item = Range<u64>>,
+) -> Result<(), RaidError> {
+    let (changed, zeroed) = (changed.into_iter().collect(), Vec::new());
+    array.recover(DirtyRanges { changed, zeroed }).await
+}
+
+/// The same for the whole array.
+pub async fn recover_all(array: &Raid5) -> Result<(), RaidError> {
+    recover(array, std::iter::once(0..array.size_bytes())).await
 }
 
 pub const CLEAN: Raid5State = Raid5State {

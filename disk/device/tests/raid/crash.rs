@@ -4,16 +4,18 @@
 //! The writer has a log, as the engine has. After a cut it writes the interrupted writes again, and informs the array
 //! where they were. Everything else must read as before, also with any single member missing.
 
-use crate::common::{Kept, Random, World, bytes, read};
+use crate::common::{
+    self, CLEAN, Kept, Random, World, bytes, options, pattern, read, recover_all, without,
+};
+use crate::failures::EIO;
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::raid::{
     ARRAY_LOST, Raid5, Raid5Options, Raid5State, RaidError, RaidStats, RebuildRate,
 };
-use tonearm_device::{Device, DeviceIo, DirtyRanges, Redundancy};
+use tonearm_device::{Device, DeviceIo};
 use tonearm_rt::{Data, IoError, Op, Rt};
 use tonearm_world::filters::{Access, Effect};
 use tonearm_world::{Crash, DiskImage};
@@ -60,14 +62,8 @@ pub(crate) fn cuts(
     let rt = world.rt.clone();
     rt.block_on(async move {
         // All content at the start is durable.
-        for piece in 0..pieces {
-            device
-                .write(piece * PIECE, bytes(PIECE as usize, piece))
-                .await
-                .unwrap();
-            log.borrow_mut().durable.insert(piece, piece);
-        }
-        device.flush().await.unwrap();
+        fill(&device).await;
+        log.borrow_mut().durable = filled(&array_too);
         world.world.on_io(move |_, crash| {
             cuts.borrow_mut().push(Cut {
                 crash: crash.clone(),
@@ -96,7 +92,7 @@ pub(crate) fn cuts(
                 let content = 1_000_000 + rng.next() % 1_000_000;
                 let mut buf = BufPool::new(0).alloc((count * PIECE) as usize);
                 for (at, part) in (0..).zip(buf.chunks_exact_mut(PIECE as usize)) {
-                    part.copy_from_slice(&crate::common::pattern(PIECE as usize, content + at));
+                    part.copy_from_slice(&pattern(PIECE as usize, content + at));
                     log.borrow_mut().open.insert(first + at, content + at);
                 }
                 under_way.push(device.write(first * PIECE, Data::whole(buf)));
@@ -129,10 +125,7 @@ pub(crate) fn recover(
     always: bool,
 ) -> (Rc<World>, Raid5) {
     let world = World::of(seed, cut.crash.images(seed));
-    let mut given = world.members(members);
-    if let Some(lost) = lost {
-        given[lost] = None;
-    }
+    let given = world.members_without(members, lost);
     let array = world
         .open_given(given, UNIT, cut.state, true, always)
         .unwrap();
@@ -142,16 +135,9 @@ pub(crate) fn recover(
 
 async fn replay(array: &Raid5, log: &Log) {
     let device: Rc<dyn Device> = Rc::new(array.clone());
-    let changed: Vec<Range<u64>> = log
-        .open
-        .keys()
-        .map(|piece| piece * PIECE..(piece + 1) * PIECE)
-        .collect();
-    let zeroed = Vec::new();
-    array
-        .recover(DirtyRanges { changed, zeroed })
-        .await
-        .unwrap();
+    let changed = log.open.keys();
+    let changed = changed.map(|piece| piece * PIECE..(piece + 1) * PIECE);
+    common::recover(array, changed).await.unwrap();
     assert!(!array.is_suspect());
     assert_kept(array, log).await;
     for (piece, content) in &log.open {
@@ -170,7 +156,7 @@ async fn differing(array: &Raid5, log: &Log) -> u64 {
     for (piece, content) in &log.durable {
         if !log.open.contains_key(piece) {
             let found = read(&device, piece * PIECE, PIECE as usize).await;
-            let expected = crate::common::pattern(PIECE as usize, *content);
+            let expected = pattern(PIECE as usize, *content);
             differing += u64::from(found[..] != expected[..]);
         }
     }
@@ -212,7 +198,7 @@ fn after_a_cut_any_member_may_fail() {
     let mut points = 0;
     for seed in 0..4 {
         let members = 3 + seed as usize % 2;
-        let (cuts, _) = cuts(seed, members, blank(members), crate::common::CLEAN, false);
+        let (cuts, _) = cuts(seed, members, blank(members), CLEAN, false);
         for (at, cut) in cuts.iter().enumerate() {
             let (world, array) = recover(cut, members, seed + at as u64, None, false);
             points += 1;
@@ -222,20 +208,10 @@ fn after_a_cut_any_member_may_fail() {
                 replay(&array, &log).await;
                 assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
                 array.close().await.unwrap();
-                let all = own.members(members);
                 for member in 0..members {
                     let (rt, pool) = (own.rt.clone(), BufPool::new(0));
-                    let mut given = all.clone();
-                    given[member] = None;
-                    let options = Raid5Options {
-                        name: "degraded".into(),
-                        id: [9; 16],
-                        unit: UNIT,
-                        records: None,
-                        record_always: false,
-                        read_only: false,
-                        accept_loss: false,
-                    };
+                    let given = own.members_without(members, Some(member));
+                    let options = options(UNIT, None);
                     let (state, kept) = (own.kept.last(), Rc::new(Kept::default()));
                     let opened = Raid5::open(&rt, &pool, given, options, state, kept);
                     assert_all(&opened.await.unwrap(), &log).await;
@@ -252,7 +228,7 @@ fn power_cut_in_a_degraded_write_spares_other_data() {
     for seed in 10..16 {
         let members = 3 + seed as usize % 3;
         let missing = seed as usize % members;
-        let state = crate::common::without(missing);
+        let state = without(missing);
         let (cuts, stats) = cuts(seed, members, blank(members), state, false);
         assert!(stats.records > 0 && stats.unprotected == 0);
         for (at, cut) in cuts.iter().enumerate() {
@@ -269,7 +245,7 @@ fn full_recording_survives_member_loss_in_a_power_cut() {
     let mut points = 0;
     for seed in 20..24 {
         let members = 3 + seed as usize % 3;
-        let (cuts, _) = cuts(seed, members, blank(members), crate::common::CLEAN, true);
+        let (cuts, _) = cuts(seed, members, blank(members), CLEAN, true);
         for (at, cut) in cuts.iter().enumerate() {
             let lost = Some(at % members);
             let (world, array) = recover(cut, members, seed + at as u64, lost, true);
@@ -288,13 +264,7 @@ fn power_cut_during_a_rebuild_loses_nothing() {
         let (members, missing) = (4, seed as usize % 4);
         let mut images = blank(members);
         images.push(DiskImage::new(MEMBER));
-        let (cuts, _) = cuts(
-            seed,
-            members,
-            images,
-            crate::common::without(missing),
-            false,
-        );
+        let (cuts, _) = cuts(seed, members, images, without(missing), false);
         for (at, cut) in cuts.iter().enumerate() {
             let seed = seed + at as u64;
             let world = World::of(seed, cut.crash.images(seed));
@@ -352,13 +322,8 @@ fn recover_failing(
     let world = World::of(7, cut.crash.images(7));
     world.kept.0.borrow_mut().push(cut.state);
     let options = Raid5Options {
-        name: "array".into(),
-        id: [9; 16],
-        unit: UNIT,
-        records: Some(world.devices[members].clone()),
-        record_always: false,
-        read_only: false,
         accept_loss,
+        ..options(UNIT, Some(world.devices[members].clone()))
     };
     let (rt, given, kept) = (
         world.rt.clone(),
@@ -370,16 +335,14 @@ fn recover_failing(
         let pool = BufPool::new(0);
         let opened = Raid5::open(&rt, &pool, given, options, state, kept);
         let array = opened.await.unwrap();
-        plan.on(fails, crate::failures::EIO);
+        plan.on(fails, EIO);
         let device: Rc<dyn Device> = Rc::new(array.clone());
         let mut ended = Ok(());
         for (piece, content) in log.open.iter().take(writes) {
             let write = device.write(piece * PIECE, bytes(PIECE as usize, *content));
             ended = ended.and(write.await);
         }
-        let changed = std::iter::once(0..device.size_bytes()).collect();
-        let zeroed = Vec::new();
-        let recovered = array.recover(DirtyRanges { changed, zeroed });
+        let recovered = recover_all(&array);
         ended = ended.and(recovered.await.map_err(|error| error.io_error()));
         (array, ended)
     });
@@ -393,7 +356,7 @@ fn member_failing_before_parity_correction_is_used_again() {
     let mut failures = 0;
     for seed in 70..74 {
         let members = 3 + seed as usize % 3;
-        let (cuts, _) = cuts(seed, members, blank(members), crate::common::CLEAN, false);
+        let (cuts, _) = cuts(seed, members, blank(members), CLEAN, false);
         for (at, cut) in cuts.iter().enumerate() {
             let (member, writes) = (at % members, at % 3);
             // All requests, or writes, or reads: what is computed then may be wrong, and parity that is made of it, too.
@@ -438,7 +401,7 @@ fn member_failing_before_parity_correction_is_used_again() {
 fn parity_is_not_corrected_from_units_that_it_gives_itself() {
     let (members, mut ended, mut corrected) = (4, 0, 0);
     for seed in 80..84 {
-        let (cuts, _) = cuts(seed, members, blank(members), crate::common::CLEAN, false);
+        let (cuts, _) = cuts(seed, members, blank(members), CLEAN, false);
         for (at, cut) in cuts.iter().enumerate() {
             let (world, array) = recover(cut, members, at as u64, None, false);
             let (reads, most) = (Cell::new(0), at as u64 % 32);
@@ -446,11 +409,9 @@ fn parity_is_not_corrected_from_units_that_it_gives_itself() {
                 reads.set(reads.get() + u64::from(access.op == Op::Read));
                 access.op == Op::Read && reads.get() <= most
             };
-            world.plans[seed as usize % members].on(fails, crate::failures::EIO);
+            world.plans[seed as usize % members].on(fails, EIO);
             let lost = world.rt.block_on(async move {
-                let changed = std::iter::once(0..array.size_bytes()).collect();
-                let zeroed = Vec::new();
-                let recovered = array.recover(DirtyRanges { changed, zeroed }).await;
+                let recovered = recover_all(&array).await;
                 if let Some(failure) = array.failure() {
                     assert!(
                         matches!(failure, RaidError::Unrecovered { .. }),
@@ -489,9 +450,7 @@ fn two_members_that_fail_together_and_come_back_lose_nothing() {
     for second in [Second::Write, Second::Flush] {
         let (members, first_member, second_member) = (4, 0, 1);
         let world = World::new(3, members + 1, MEMBER);
-        let array = world
-            .open(members, UNIT, crate::common::CLEAN, true)
-            .unwrap();
+        let array = world.open(members, UNIT, CLEAN, true).unwrap();
         let device: Rc<dyn Device> = Rc::new(array.clone());
         let plans = [first_member, second_member].map(|member| world.plans[member].clone());
         let row = array.stripes().row_bytes();
@@ -505,13 +464,12 @@ fn two_members_that_fail_together_and_come_back_lose_nothing() {
         log.durable = filled(&array);
         world.rt.block_on(async move {
             fill(&device).await;
-            let fails = crate::failures::EIO;
-            plans[0].once(|access| access.is_write(), fails);
+            plans[0].once(|access| access.is_write(), EIO);
             match second {
-                Second::Write => plans[1].once(|access| access.is_write(), fails),
+                Second::Write => plans[1].once(|access| access.is_write(), EIO),
                 Second::Flush => {
                     plans[1].once(|access| access.is_write(), Effect::Lose);
-                    plans[1].once(|access| access.op == Op::Flush, fails);
+                    plans[1].once(|access| access.op == Op::Flush, EIO);
                 }
             }
             let both = [
@@ -533,7 +491,7 @@ fn two_members_that_fail_together_and_come_back_lose_nothing() {
 fn failed_flush_keeps_parity_records() {
     let (members, missing, second) = (4, 0, 1);
     let world = World::new(3, members + 1, MEMBER);
-    let state = crate::common::without(missing);
+    let state = without(missing);
     let array = world.open(members, UNIT, state, true).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());
     let plan = world.plans[second].clone();
@@ -546,7 +504,7 @@ fn failed_flush_keeps_parity_records() {
     world.rt.block_on(async move {
         fill(&device).await;
         plan.once(|access| access.is_write(), Effect::Lose);
-        plan.once(|access| access.op == Op::Flush, crate::failures::EIO);
+        plan.once(|access| access.op == Op::Flush, EIO);
         let first = device.write(UNIT, bytes(PIECE as usize, 5000));
         first.await.unwrap();
         // The same bytes again: the first write must be durable before its record is erased.
@@ -565,19 +523,15 @@ const DIRTY: Raid5State = Raid5State {
 
 #[test]
 fn recovery_continues_past_an_uncomputable_stripe() {
-    let (cuts, _) = cuts(60, 4, blank(4), crate::common::CLEAN, false);
+    let (cuts, _) = cuts(60, 4, blank(4), CLEAN, false);
     for (at, cut) in cuts.iter().enumerate().step_by(7) {
         let (world, array) = recover(cut, 4, at as u64, None, false);
         // The same sector of stripe 2 on two members.
         for member in [0, 2] {
             crate::common::bad_sector(&world.plans[member], 2 * UNIT);
         }
-        let device: Rc<dyn Device> = Rc::new(array.clone());
         world.rt.block_on(async move {
-            let changed = std::iter::once(0..device.size_bytes()).collect();
-            let zeroed = Vec::new();
-            let recovered = array.recover(DirtyRanges { changed, zeroed });
-            recovered.await.unwrap();
+            recover_all(&array).await.unwrap();
             assert!(!array.is_suspect());
             assert_eq!(array.stats().given_up, 1);
             // The parity is as the sectors that are left.
@@ -587,12 +541,10 @@ fn recovery_continues_past_an_uncomputable_stripe() {
     }
     // A member that reads nothing is another matter: it may come back.
     let (world, array) = recover(&cuts[5], 4, 5, None, false);
-    world.plans[0].on(|access| access.op == Op::Read, crate::failures::EIO);
+    world.plans[0].on(|access| access.op == Op::Read, EIO);
     crate::common::bad_sector(&world.plans[2], 2 * UNIT);
     world.rt.block_on(async move {
-        let changed = std::iter::once(0..array.size_bytes()).collect();
-        let zeroed = Vec::new();
-        let recovered = array.recover(DirtyRanges { changed, zeroed }).await;
+        let recovered = recover_all(&array).await;
         assert!(
             matches!(recovered, Err(RaidError::Unrecovered { .. })),
             "{recovered:?}"
@@ -610,15 +562,9 @@ fn full_recovery_reads_each_member_once_in_long_reads() {
     let array = world.open(3, UNIT, DIRTY, false).unwrap();
     world.ios(3);
     let before = world.ios(3).0;
-    let size = array.size_bytes();
-    let recovered = array.clone();
     world.rt.block_on(async move {
-        let interrupted = DirtyRanges {
-            changed: std::iter::once(0..size).collect(),
-            zeroed: Vec::new(),
-        };
-        recovered.recover(interrupted).await.unwrap();
-        assert!(!recovered.is_suspect());
+        recover_all(&array).await.unwrap();
+        assert!(!array.is_suspect());
     });
     let reads = world.ios(3).0 - before;
     assert_eq!(reads, 3 * (member >> 20), "reads of 1 MiB");
@@ -630,7 +576,7 @@ fn without_records_a_cut_in_a_degraded_stripe_destroys_blocks() {
     let mut destroyed = 0;
     for seed in 10..16 {
         let members = 3 + seed as usize % 3;
-        let state = crate::common::without(seed as usize % members);
+        let state = without(seed as usize % members);
         let (cuts, _) = cuts(seed, members, blank(members), state, false);
         for (at, cut) in cuts.iter().enumerate() {
             let mut images = cut.crash.images(seed + at as u64);
@@ -652,7 +598,7 @@ fn without_records_a_cut_in_a_degraded_stripe_destroys_blocks() {
 
 #[test]
 fn resync_corrects_parity_without_a_log() {
-    let (cuts, _) = cuts(30, 4, blank(4), crate::common::CLEAN, false);
+    let (cuts, _) = cuts(30, 4, blank(4), CLEAN, false);
     let mut wrong = 0;
     for (at, cut) in cuts.iter().enumerate() {
         let (world, array) = recover(cut, 4, at as u64, None, false);
@@ -671,7 +617,7 @@ fn resync_corrects_parity_without_a_log() {
 
 #[test]
 fn small_writes_to_suspect_stripes_correct_their_parity() {
-    let (cuts, _) = cuts(50, 5, blank(5), crate::common::CLEAN, false);
+    let (cuts, _) = cuts(50, 5, blank(5), CLEAN, false);
     for (at, cut) in cuts.iter().enumerate() {
         let (world, array) = recover(cut, 5, at as u64, None, false);
         let device: Rc<dyn Device> = Rc::new(array.clone());
@@ -744,7 +690,7 @@ fn slow_flush_keeps_later_parity_records() {
         is_slow: is_slow.clone(),
         is_held: is_held.clone(),
     }));
-    let state = crate::common::without(0);
+    let state = without(0);
     world.kept.0.borrow_mut().push(state);
     let array = world.open_given(given, UNIT, state, true, false).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());

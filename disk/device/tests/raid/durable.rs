@@ -1,13 +1,13 @@
 //! What an array calls durable, as the last thing before a power cut: no later operation makes it so.
 
-use crate::common::{CLEAN, World, bytes, pattern, read, without};
+use crate::common::{self, CLEAN, World, bytes, pattern, read, without};
 use crate::crash::{Cut, PIECE, UNIT, blank, cuts, recover};
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::raid::{Missing, Raid5State, RebuildRate};
-use tonearm_device::{Device, DirtyRanges, Known, Redundancy};
+use tonearm_device::{Device, Known, Redundancy};
 use tonearm_rt::{Data, IoError, Op};
 use tonearm_world::DiskImage;
 
@@ -127,10 +127,7 @@ fn durable_change(stripe: Stripe, change: Change) {
     };
     let state = away.map_or(CLEAN, without);
     world.kept.0.borrow_mut().push(state);
-    let mut given = world.members(MEMBERS);
-    if let Some(away) = away {
-        given[away] = None;
-    }
+    let given = world.members_without(MEMBERS, away);
     let array = world.open_given(given, UNIT, state, true, false).unwrap();
     let stripes = array.stripes();
     assert_eq!(stripes.parity_member(0), MEMBERS - 1);
@@ -172,20 +169,13 @@ fn durable_change(stripe: Stripe, change: Change) {
     let crash = world.world.crash();
     for seed in 0..IMAGES {
         let after = World::of(seed, crash.images(seed));
-        let mut given = after.members(MEMBERS);
-        if let Some(away) = away {
-            given[away] = None;
-        }
+        let given = after.members_without(MEMBERS, away);
         let state = world.kept.last();
         let array = after.open_given(given, UNIT, state, true, false).unwrap();
         let range = range.clone();
         after.rt.block_on(async move {
-            let changed = std::iter::once(0..row_bytes).collect();
-            let zeroed = Vec::new();
-            array
-                .recover(DirtyRanges { changed, zeroed })
-                .await
-                .unwrap();
+            let changed = std::iter::once(0..row_bytes);
+            common::recover(&array, changed).await.unwrap();
             let device: Rc<dyn Device> = Rc::new(array.clone());
             let (at, len) = (range.start, (range.end - range.start) as usize);
             let case = format!("{stripe:?}, {change:?}, image {seed}");
@@ -241,20 +231,14 @@ fn corrected_parity_survives_a_second_cut() {
                 .collect();
             let own = array.clone();
             world.rt.block_on(async move {
-                let (interrupted, zeroed) = (changed, Vec::new());
-                let changed = interrupted.clone();
                 match repair {
                     Repair::Recover | Repair::Close => {
-                        own.recover(DirtyRanges { changed, zeroed }).await.unwrap();
+                        common::recover(&own, changed).await.unwrap();
                     }
                     Repair::Resync => drop(own.resync(|_, _| {}).await.unwrap()),
                     Repair::Known => {
                         // Nothing is suspect, as in a scrub that finds wrong parity.
-                        let none = DirtyRanges {
-                            changed: Vec::new(),
-                            zeroed,
-                        };
-                        own.recover(none).await.unwrap();
+                        common::recover(&own, []).await.unwrap();
                         for stripe in own.compare(0..own.size_bytes()).await.unwrap() {
                             let right = Known {
                                 range: stripe.clone(),
@@ -283,11 +267,7 @@ fn corrected_parity_survives_a_second_cut() {
                 };
                 let (after, array) = recover(&again, members, seed, None, false);
                 let wrong = after.rt.block_on(async move {
-                    let nothing = DirtyRanges {
-                        changed: Vec::new(),
-                        zeroed: Vec::new(),
-                    };
-                    array.recover(nothing).await.unwrap();
+                    common::recover(&array, []).await.unwrap();
                     array.check_parity(|_, _| {}).await.unwrap()
                 });
                 assert_eq!(wrong, 0, "{repair:?}, cut {at}, image {seed}");
@@ -309,8 +289,7 @@ fn rebuilt_stripes_that_the_state_names_survive_a_cut() {
     let world = World::of(3, images);
     let state = without(missing);
     world.kept.0.borrow_mut().push(state);
-    let mut given = world.members(members);
-    given[missing] = None;
+    let given = world.members_without(members, Some(missing));
     let array = world.open_given(given, WIDE, state, true, false).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());
     let (own, spare) = (array.clone(), world.devices[members + 1].clone());
@@ -436,10 +415,7 @@ fn a_write_of_which_any_part_is_refused_is_an_error() {
                 let world = World::of(1, images);
                 let state = away.map_or(CLEAN, without);
                 world.kept.0.borrow_mut().push(state);
-                let mut given = world.members(MEMBERS);
-                if let Some(away) = away {
-                    given[away] = None;
-                }
+                let given = world.members_without(MEMBERS, away);
                 let array = world.open_given(given, UNIT, state, true, false).unwrap();
                 let device: Rc<dyn Device> = Rc::new(array);
                 let drives = world.world.clone();

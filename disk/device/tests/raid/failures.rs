@@ -1,42 +1,40 @@
 //! Members that fail: what the array works around, what it reports, and what it never returns.
 
-use crate::common::{CLEAN, UNIT, World, bad_sector, bytes, pattern, read, without};
+use crate::common::{CLEAN, UNIT, World, bad_sector, bytes, options, pattern, read, without};
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::raid::{ARRAY_LOST, Missing, Raid0, Raid5, Raid5State, RaidError};
+use tonearm_device::raid::{
+    ARRAY_LOST, Missing, Raid0, Raid5, Raid5State, RaidError, Saving, StateSink,
+};
 use tonearm_device::{Device, StoreEvent};
 use tonearm_rt::{Data, IoError, Op};
+use tonearm_world::DiskImage;
 use tonearm_world::filters::Effect;
 
 pub const EIO: Effect = Effect::Fail(IoError::EIO);
 
 const LEN: usize = 20 * UNIT as usize;
 
+/// An array with the content of seed 1. With `records`, another device takes parity records.
+fn filled(members: usize, state: Raid5State, records: bool) -> (World, Raid5, Rc<dyn Device>) {
+    let world = World::new(1, members + usize::from(records), 4 << 20);
+    let array = world.open(members, UNIT, state, records).unwrap();
+    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let own = device.clone();
+    let written = async move { own.write(0, bytes(LEN, 1)).await };
+    world.rt.block_on(written).unwrap();
+    (world, array, device)
+}
+
 #[test]
 fn an_unreadable_place_is_computed_and_rewritten() {
-    let world = World::new(1, 4, 4 << 20);
-    let array = world.open(4, UNIT, CLEAN, false).unwrap();
-    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let (world, array, device) = filled(4, CLEAN, false);
     let plan = world.plans[1].clone();
     world.rt.block_on(async move {
-        device.write(0, bytes(LEN, 1)).await.unwrap();
-        // Unreadable until it is written again.
-        let bad = UNIT + 4096;
-        let healed = Rc::new(std::cell::Cell::new(false));
-        let mark = healed.clone();
-        plan.on(
-            move |access| {
-                if access.is_write() && access.touches(bad) {
-                    mark.set(true);
-                }
-                access.op == Op::Read && access.touches(bad) && !mark.get()
-            },
-            EIO,
-        );
+        bad_sector(&plan, UNIT + 4096);
         for _ in 0..2 {
             assert!(read(&device, 0, LEN).await[..] == pattern(LEN, 1)[..]);
         }
-        assert!(healed.get());
         assert_eq!(
             (plan.acted(), array.stats().repaired),
             (2, 1),
@@ -63,12 +61,9 @@ async fn assert_changed(array: &Raid5, at: usize, seed: u64) {
 #[test]
 fn a_small_write_works_around_unreadable_old_data_and_parity() {
     for bad in 0..5 {
-        let world = World::new(1, 5, 4 << 20);
-        let array = world.open(5, UNIT, CLEAN, false).unwrap();
-        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let (world, array, device) = filled(5, CLEAN, false);
         let plan = world.plans[bad].clone();
         world.rt.block_on(async move {
-            device.write(0, bytes(LEN, 1)).await.unwrap();
             plan.once(|access| access.op == Op::Read, EIO);
             device.write(4096, bytes(4096, 2)).await.unwrap();
             assert_changed(&array, 4096, 2).await;
@@ -109,11 +104,8 @@ fn an_array_without_redundancy_fails_with_any_member() {
 /// Which of the overlapping writes remains is not specified, but the parity matches the data.
 #[test]
 fn writes_under_way_that_overlap_leave_parity_correct() {
-    let world = World::new(1, 4, 4 << 20);
-    let array = world.open(4, UNIT, CLEAN, false).unwrap();
-    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let (world, array, device) = filled(4, CLEAN, false);
     world.rt.block_on(async move {
-        device.write(0, bytes(LEN, 1)).await.unwrap();
         let writes: Vec<_> = (0..12)
             .map(|seed| device.write(4096 * (seed % 3), bytes(8192, 10 + seed)))
             .collect();
@@ -127,12 +119,9 @@ fn writes_under_way_that_overlap_leave_parity_correct() {
 #[test]
 fn failed_member_is_recorded_before_its_write_completes() {
     for op in [Op::Write, Op::WriteDurable, Op::Flush, Op::Punch] {
-        let world = World::new(1, 4, 4 << 20);
-        let array = world.open(4, UNIT, CLEAN, false).unwrap();
-        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let (world, _, device) = filled(4, CLEAN, false);
         let (plan, kept) = (world.plans[2].clone(), world.kept.clone());
         world.rt.block_on(async move {
-            device.write(0, bytes(LEN, 1)).await.unwrap();
             plan.on(move |access| access.op == op, EIO);
             let mut expected = pattern(LEN, 1);
             match op {
@@ -170,12 +159,9 @@ fn failed_member_is_recorded_before_its_write_completes() {
 
 #[test]
 fn a_second_failure_is_one_clear_error_and_never_wrong_data() {
-    let world = World::new(1, 4, 4 << 20);
-    let array = world.open(4, UNIT, CLEAN, false).unwrap();
-    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let (world, array, device) = filled(4, CLEAN, false);
     let (plan, kept) = (world.plans[3].clone(), world.kept.clone());
     world.rt.block_on(async move {
-        device.write(0, bytes(LEN, 1)).await.unwrap();
         array.fail(0).await.unwrap();
         assert!(read(&device, 0, LEN).await[..] == pattern(LEN, 1)[..]);
         plan.on(|access| access.is_write(), EIO);
@@ -209,15 +195,11 @@ fn a_second_failure_is_one_clear_error_and_never_wrong_data() {
 
 #[test]
 fn degraded_read_error_is_limited_to_its_stripe() {
-    let world = World::new(1, 5, 4 << 20);
-    let array = world.open(4, UNIT, without(0), true).unwrap();
-    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let (world, array, device) = filled(4, without(0), true);
     let plan = world.plans[1].clone();
     world.rt.block_on(async move {
-        device.write(0, bytes(LEN, 1)).await.unwrap();
         plan.on(|access| access.op == Op::Read && access.touches(100), EIO);
-        let pool = tonearm_base::BufPool::new(0);
-        let failed = device.read(0, pool.alloc(512)).await.map(|_| ());
+        let failed = device.read(0, BufPool::new(0).alloc(512)).await.map(|_| ());
         assert_eq!(failed, Err(IoError::EIO));
         // Data on members that are present, in the same stripe, and all other stripes.
         let unit = UNIT as usize;
@@ -230,12 +212,9 @@ fn degraded_read_error_is_limited_to_its_stripe() {
 
 #[test]
 fn several_bad_sectors_of_a_stripe_are_reconstructed() {
-    let world = World::new(1, 4, 4 << 20);
-    let array = world.open(4, UNIT, CLEAN, false).unwrap();
-    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let (world, array, device) = filled(4, CLEAN, false);
     let plans = world.plans.clone();
     world.rt.block_on(async move {
-        device.write(0, bytes(LEN, 1)).await.unwrap();
         for (member, plan) in plans[..4].iter().enumerate() {
             bad_sector(plan, 4096 * member as u64 + 100);
         }
@@ -265,13 +244,10 @@ fn a_sector_that_is_lost_fails_no_write() {
         (None, &[0, 1], 2),
         (None, &[1, 3], 1),
     ] {
-        let world = World::new(1, 5, 4 << 20);
         let state = missing.map_or(CLEAN, without);
-        let array = world.open(4, UNIT, state, true).unwrap();
-        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let (world, array, device) = filled(4, state, true);
         let (plans, kept) = (world.plans.clone(), world.kept.clone());
         world.rt.block_on(async move {
-            device.write(0, bytes(LEN, 1)).await.unwrap();
             bad.iter()
                 .for_each(|member| bad_sector(&plans[*member], 100));
             let place = written * UNIT;
@@ -305,13 +281,10 @@ fn a_sector_that_is_lost_fails_no_write() {
 #[test]
 fn unreadable_member_gives_up_no_sectors() {
     for missing in [Some(0), None] {
-        let world = World::new(1, 5, 4 << 20);
         let state = missing.map_or(CLEAN, without);
-        let array = world.open(4, UNIT, state, true).unwrap();
-        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let (world, array, device) = filled(4, state, true);
         let plans = world.plans.clone();
         world.rt.block_on(async move {
-            device.write(0, bytes(LEN, 1)).await.unwrap();
             plans[1].on(|access| access.op == Op::Read, EIO);
             bad_sector(&plans[2], 100);
             let failed = device.write(UNIT, bytes(4096, 2)).await;
@@ -355,12 +328,9 @@ fn unreadable_parity_record_fails_only_degraded_recovery() {
 #[test]
 fn write_refused_by_a_full_member_leaves_correct_parity() {
     for victim in 0..4 {
-        let world = World::new(1, 4, 4 << 20);
-        let array = world.open(4, UNIT, CLEAN, false).unwrap();
-        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let (world, array, device) = filled(4, CLEAN, false);
         let plan = world.plans[victim].clone();
         world.rt.block_on(async move {
-            device.write(0, bytes(LEN, 1)).await.unwrap();
             plan.set_room(Some(0));
             let first = device.write(0, bytes(UNIT as usize, 2)).await;
             let whole = device.write(0, bytes(3 * UNIT as usize, 3)).await;
@@ -383,12 +353,9 @@ fn write_refused_by_a_full_member_leaves_correct_parity() {
 #[test]
 fn each_stripe_of_a_refused_write_is_corrected() {
     for victim in 0..4 {
-        let world = World::new(1, 4, 4 << 20);
-        let array = world.open(4, UNIT, CLEAN, false).unwrap();
-        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let (world, array, device) = filled(4, CLEAN, false);
         let plan = world.plans[victim].clone();
         world.rt.block_on(async move {
-            device.write(0, bytes(LEN, 1)).await.unwrap();
             plan.set_room(Some(0));
             let row = array.stripes().row_bytes();
             let refused = device.write(0, bytes(3 * row as usize, 3)).await;
@@ -409,12 +376,9 @@ pub const EDQUOT: IoError = IoError { errno: 122 };
 #[test]
 fn a_full_member_stays_in_use_however_often_it_refuses() {
     for (victim, error) in (0..4).flat_map(|v| [IoError::ENOSPC, EDQUOT].map(|error| (v, error))) {
-        let world = World::new(1, 4, 4 << 20);
-        let array = world.open(4, UNIT, CLEAN, false).unwrap();
-        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let (world, array, device) = filled(4, CLEAN, false);
         let plan = world.plans[victim].clone();
         world.rt.block_on(async move {
-            device.write(0, bytes(LEN, 1)).await.unwrap();
             plan.on(|access| access.is_write(), Effect::Fail(error));
             // Stripe 0 has column 0 on member 0 and the parity on member 3. From the second write on it is torn.
             for _ in 0..3 {
@@ -435,13 +399,10 @@ fn a_full_member_stays_in_use_however_often_it_refuses() {
 #[test]
 fn a_full_member_of_a_degraded_array_loses_nothing() {
     for victim in 1..4 {
-        let world = World::new(1, 5, 4 << 20);
-        let array = world.open(4, UNIT, without(0), true).unwrap();
-        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let (world, array, device) = filled(4, without(0), true);
         let plan = world.plans[victim].clone();
         let own = array.clone();
         world.rt.block_on(async move {
-            device.write(0, bytes(LEN, 1)).await.unwrap();
             device.flush().await.unwrap();
             plan.set_room(Some(0));
             for round in 0..3 {
@@ -484,12 +445,9 @@ fn a_full_member_of_a_degraded_array_loses_nothing() {
 #[test]
 fn the_end_of_an_array_corrects_what_a_refused_write_has_torn() {
     for state in [CLEAN, without(0)] {
-        let world = World::new(1, 5, 4 << 20);
-        let array = world.open(4, UNIT, state, true).unwrap();
-        let device: Rc<dyn Device> = Rc::new(array.clone());
+        let (world, array, device) = filled(4, state, true);
         let (plan, kept) = (world.plans[3].clone(), world.kept.clone());
         world.rt.block_on(async move {
-            device.write(0, bytes(LEN, 1)).await.unwrap();
             plan.set_room(Some(0));
             let refused = device.write(UNIT, bytes(4096, 2)).await;
             assert_eq!(refused, Err(IoError::ENOSPC));
@@ -516,8 +474,8 @@ fn the_end_of_an_array_corrects_what_a_refused_write_has_torn() {
 
 #[test]
 fn refused_writes_leave_parity_records_for_others() {
-    let mut images = vec![tonearm_world::DiskImage::new(4 << 20); 4];
-    images.push(tonearm_world::DiskImage::new(4 * (UNIT + 4096)));
+    let mut images = vec![DiskImage::new(4 << 20); 4];
+    images.push(DiskImage::new(4 * (UNIT + 4096)));
     let world = World::of(1, images);
     let array = world.open(4, UNIT, without(0), true).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());
@@ -547,8 +505,8 @@ fn refused_writes_leave_parity_records_for_others() {
 #[test]
 fn each_record_of_a_refused_update_is_applied() {
     const RECORDS: u64 = 4;
-    let mut images = vec![tonearm_world::DiskImage::new(4 << 20); 4];
-    images.push(tonearm_world::DiskImage::new(RECORDS * (UNIT + 4096)));
+    let mut images = vec![DiskImage::new(4 << 20); 4];
+    images.push(DiskImage::new(RECORDS * (UNIT + 4096)));
     let world = World::of(1, images);
     let array = world.open(4, UNIT, without(0), true).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());
@@ -583,12 +541,9 @@ fn each_record_of_a_refused_update_is_applied() {
 
 #[test]
 fn bad_sector_on_a_full_member_is_reconstructed() {
-    let world = World::new(1, 4, 4 << 20);
-    let array = world.open(4, UNIT, CLEAN, false).unwrap();
-    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let (world, array, device) = filled(4, CLEAN, false);
     let plan = world.plans[1].clone();
     world.rt.block_on(async move {
-        device.write(0, bytes(LEN, 1)).await.unwrap();
         plan.on(|access| access.op == Op::Read && access.touches(100), EIO);
         plan.set_room(Some(0));
         assert!(read(&device, 0, LEN).await[..] == pattern(LEN, 1)[..]);
@@ -599,26 +554,17 @@ fn bad_sector_on_a_full_member_is_reconstructed() {
 #[test]
 fn a_state_that_cannot_be_saved_fails_the_write() {
     struct Broken;
-    impl tonearm_device::raid::StateSink for Broken {
-        fn save(&self, _: Raid5State, _: &[bool]) -> tonearm_device::raid::Saving {
+    impl StateSink for Broken {
+        fn save(&self, _: Raid5State, _: &[bool]) -> Saving {
             Box::pin(std::future::ready(Err(IoError::ENOSPC)))
         }
     }
     let world = World::new(1, 3, 4 << 20);
     let given = world.members(3);
-    let options = tonearm_device::raid::Raid5Options {
-        name: "array".into(),
-        id: [1; 16],
-        unit: UNIT,
-        records: None,
-        record_always: false,
-        read_only: false,
-        accept_loss: false,
-    };
-    let (rt, pool) = (world.rt.clone(), tonearm_base::BufPool::new(0));
+    let (rt, pool) = (world.rt.clone(), BufPool::new(0));
     world.rt.block_on(async move {
         let sink = Rc::new(Broken);
-        let array = tonearm_device::raid::Raid5::open(&rt, &pool, given, options, CLEAN, sink);
+        let array = Raid5::open(&rt, &pool, given, options(UNIT, None), CLEAN, sink);
         let device: Rc<dyn Device> = Rc::new(array.await.unwrap());
         let failed = device.write(0, bytes(512, 1)).await;
         assert_eq!(
@@ -632,12 +578,9 @@ fn a_state_that_cannot_be_saved_fails_the_write() {
 
 #[test]
 fn a_failed_record_fails_the_write_before_anything_is_changed() {
-    let world = World::new(1, 5, 4 << 20);
-    let array = world.open(4, UNIT, without(2), true).unwrap();
-    let device: Rc<dyn Device> = Rc::new(array.clone());
+    let (world, array, device) = filled(4, without(2), true);
     let plan = world.plans[4].clone();
     world.rt.block_on(async move {
-        device.write(0, bytes(LEN, 1)).await.unwrap();
         plan.on(|access| access.is_write(), EIO);
         assert_eq!(device.write(0, bytes(4096, 2)).await, Err(IoError::EIO));
         assert!(read(&device, 0, LEN).await[..] == pattern(LEN, 1)[..]);

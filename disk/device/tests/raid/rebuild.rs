@@ -1,16 +1,16 @@
 //! Rebuilds: under load, at a limited rate, from a watermark on, and onto replacements that do not fit or fail.
 
-use crate::common::{CLEAN, Random, UNIT, World, bytes, pattern, read};
+use crate::common::{CLEAN, Random, UNIT, World, bad_sector, bytes, options, pattern, read};
 use crate::failures::EIO;
 use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::raid::{
-    MemberState, Missing, Raid5, Raid5Options, Raid5State, RaidError, RebuildRate, Saving,
-    StateSink,
+    MemberState, Missing, Raid5, Raid5State, RaidError, RebuildRate, Saving, StateSink,
 };
 use tonearm_device::{Device, DeviceIo, Filter};
 use tonearm_rt::{Data, IoError, Op, Rt};
+use tonearm_world::DiskImage;
 use tonearm_world::filters::Effect;
 
 const MEMBER: u64 = 160 << 20;
@@ -20,19 +20,19 @@ fn degraded(members: usize, member_bytes: u64) -> (World, Raid5) {
     let world = World::new(7, members + 1, member_bytes);
     let array = world.open(members, UNIT, CLEAN, false).unwrap();
     let device: Rc<dyn Device> = Rc::new(array.clone());
-    world.rt.block_on(async move {
-        for place in 0..device.size_bytes() / (4 << 20) {
-            device
-                .write(place * (4 << 20), bytes(1 << 20, place))
-                .await
-                .unwrap();
-        }
-    });
     let failing = array.clone();
-    world
-        .rt
-        .block_on(async move { failing.fail(1).await.unwrap() });
+    world.rt.block_on(async move {
+        fill(&device).await;
+        failing.fail(1).await.unwrap();
+    });
     (world, array)
+}
+
+async fn fill(device: &Rc<dyn Device>) {
+    for place in 0..device.size_bytes() / (4 << 20) {
+        let content = bytes(1 << 20, place);
+        device.write(place * (4 << 20), content).await.unwrap();
+    }
 }
 
 async fn assert_content(array: &Raid5) {
@@ -43,10 +43,13 @@ async fn assert_content(array: &Raid5) {
     }
 }
 
+async fn rebuild_all(array: &Raid5) -> Result<(), RaidError> {
+    array.rebuild(&RebuildRate::default(), |_, _| {}).await
+}
+
 /// A rebuild restores all content and leaves the parity right.
 async fn assert_rebuilds(array: &Raid5) {
-    let rebuilt = array.rebuild(&RebuildRate::default(), |_, _| {}).await;
-    rebuilt.unwrap();
+    rebuild_all(array).await.unwrap();
     assert_eq!(array.state().missing, None);
     assert_content(array).await;
     assert_eq!(array.check_parity(|_, _| {}).await, Ok(0));
@@ -131,10 +134,7 @@ fn a_rebuild_continues_at_the_saved_watermark() {
         assert_content(&array).await;
         let restored = || [Op::Write, Op::Punch].map(|op| replacement.count(op).bytes);
         let before: u64 = restored().iter().sum();
-        array
-            .rebuild(&RebuildRate::default(), |_, _| {})
-            .await
-            .unwrap();
+        rebuild_all(&array).await.unwrap();
         assert_eq!(
             restored().iter().sum::<u64>() - before,
             32 << 20,
@@ -149,35 +149,23 @@ fn a_rebuild_continues_at_the_saved_watermark() {
 #[test]
 fn a_replacement_that_does_not_fit_is_refused() {
     let world = World::of(1, {
-        let small = tonearm_world::DiskImage::new((4 << 20) - 512);
-        let mut images = vec![tonearm_world::DiskImage::new(4 << 20); 3];
-        images.push(small);
+        let mut images = vec![DiskImage::new(4 << 20); 3];
+        images.push(DiskImage::new((4 << 20) - 512));
         images
     });
     let array = world.open(3, UNIT, CLEAN, false).unwrap();
-    let refused = array
-        .replace(world.devices[3].clone())
-        .unwrap_err()
-        .to_string();
-    assert!(refused.contains("no member is missing"), "{refused}");
+    let refused = |device: usize, why| {
+        let refused = array.replace(world.devices[device].clone());
+        let refused = refused.unwrap_err().to_string();
+        assert!(refused.contains(why), "{refused}");
+    };
+    refused(3, "no member is missing");
     let failing = array.clone();
-    world
-        .rt
-        .block_on(async move { failing.fail(0).await.unwrap() });
-    let refused = array
-        .replace(world.devices[3].clone())
-        .unwrap_err()
-        .to_string();
-    assert!(
-        refused.contains("4193792 bytes of the 4194304"),
-        "{refused}"
-    );
+    let failed = async move { failing.fail(0).await };
+    world.rt.block_on(failed).unwrap();
+    refused(3, "4193792 bytes of the 4194304");
     array.replace(world.devices[0].clone()).unwrap();
-    let refused = array
-        .replace(world.devices[0].clone())
-        .unwrap_err()
-        .to_string();
-    assert!(refused.contains("another replacement"), "{refused}");
+    refused(0, "another replacement");
 }
 
 #[test]
@@ -191,7 +179,7 @@ fn a_replacement_that_fails_is_replaced_again() {
     );
     let (spare, kept) = (world.devices[1].clone(), world.kept.clone());
     world.rt.block_on(async move {
-        let failed = array.rebuild(&RebuildRate::default(), |_, _| {}).await;
+        let failed = rebuild_all(&array).await;
         assert!(
             matches!(failed, Err(RaidError::RebuildFailed { .. })),
             "{failed:?}"
@@ -249,7 +237,7 @@ fn rebuild_continues_after_a_full_replacement() {
     let (plan, kept) = (world.plans[4].clone(), world.kept.clone());
     plan.set_room(Some(2 << 20));
     world.rt.block_on(async move {
-        let refused = array.rebuild(&RebuildRate::default(), |_, _| {}).await;
+        let refused = rebuild_all(&array).await;
         let text = refused.unwrap_err().to_string();
         assert!(
             text.starts_with("rebuild: disk-4 refused a write"),
@@ -277,10 +265,7 @@ fn a_second_unreadable_place_stops_the_rebuild_and_is_named() {
         EIO,
     );
     world.rt.block_on(async move {
-        let failed = array
-            .rebuild(&RebuildRate::default(), |_, _| {})
-            .await
-            .unwrap_err();
+        let failed = rebuild_all(&array).await.unwrap_err();
         let text = failed.to_string();
         assert!(
             text.starts_with("stripe 5 cannot be reconstructed: disk-2 at byte"),
@@ -290,10 +275,7 @@ fn a_second_unreadable_place_stops_the_rebuild_and_is_named() {
         assert_eq!(array.failure(), None);
         // It becomes readable again, for example after its cable was replaced.
         plan.clear();
-        array
-            .rebuild(&RebuildRate::default(), |_, _| {})
-            .await
-            .unwrap();
+        rebuild_all(&array).await.unwrap();
         assert_content(&array).await;
     });
 }
@@ -303,7 +285,7 @@ fn a_rebuild_may_skip_what_cannot_be_read_and_names_it() {
     let (world, array) = degraded(4, 16 << 20);
     array.replace(world.devices[4].clone()).unwrap();
     // The parity of stripe 5, from which column 2 on the missing member 1 would be computed.
-    crate::common::bad_sector(&world.plans[2], 5 * UNIT + 100);
+    bad_sector(&world.plans[2], 5 * UNIT + 100);
     let (rt, kept) = (world.rt.clone(), world.kept.clone());
     rt.block_on(async move {
         let rate = RebuildRate::default();
@@ -348,10 +330,7 @@ fn a_new_content_above_the_watermark_is_not_lost() {
     world.rt.block_on(async move {
         let end = device.size_bytes() - (1 << 20);
         device.write(end, bytes(1 << 20, 77)).await.unwrap();
-        array
-            .rebuild(&RebuildRate::default(), |_, _| {})
-            .await
-            .unwrap();
+        rebuild_all(&array).await.unwrap();
         array.fail(0).await.unwrap();
         let found = device
             .read(end, BufPool::new(0).alloc(1 << 20))
@@ -404,10 +383,7 @@ fn late_errors_of_a_failed_member_do_not_fail_its_replacement() {
     let spare = world.devices[4].clone();
     rt.clone().block_on(async move {
         let device: Rc<dyn Device> = Rc::new(array.clone());
-        for place in 0..device.size_bytes() / (4 << 20) {
-            let content = bytes(1 << 20, place);
-            device.write(place * (4 << 20), content).await.unwrap();
-        }
+        fill(&device).await;
         hangs.set(true);
         let begun = rt.now();
         // A part of stripe 2 is on member 1, and so is one of stripe 6, which is written as a whole.
@@ -463,22 +439,13 @@ fn no_save_is_under_way_when_a_replacement_takes_its_place() {
         rt: rt.clone(),
         saving: saving.clone(),
     });
-    let options = Raid5Options {
-        name: "array".into(),
-        id: [9; 16],
-        unit: UNIT,
-        records: None,
-        record_always: false,
-        read_only: false,
-        accept_loss: false,
-    };
     let (members, spare, pool) = (
         world.members(3),
         world.devices[3].clone(),
         BufPool::new(1 << 20),
     );
     rt.clone().block_on(async move {
-        let array = Raid5::open(&rt, &pool, members, options, CLEAN, sink).await;
+        let array = Raid5::open(&rt, &pool, members, options(UNIT, None), CLEAN, sink).await;
         let array = array.unwrap();
         let failing = array.clone();
         let failed = rt.spawn(async move { failing.fail(1).await });
@@ -508,7 +475,7 @@ fn a_replacement_that_is_being_rebuilt_is_not_replaced() {
         rt.sleep(Nanos::from_millis(100)).await;
         let refused = array.replace(other.clone()).unwrap_err().to_string();
         assert!(refused.contains("is being rebuilt"), "{refused}");
-        let second = array.rebuild(&RebuildRate::default(), |_, _| {}).await;
+        let second = rebuild_all(&array).await;
         assert_eq!(second, Err(RaidError::RebuildRunning));
         rate.set(0);
         rebuild.await.unwrap();

@@ -1,8 +1,6 @@
-use super::log_test::{append, device, geometry, write};
+use super::fixture::{Log, OFFSET, Setup, geometry};
 use crate::log::bound::Bound;
-use crate::{Trail, TrailOptions, TrailStart};
-use tonearm_base::{BufPool, Lsn, Nanos};
-use tonearm_rt::Rt;
+use tonearm_base::{Lsn, Nanos};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 const MAX: Nanos = Nanos::from_millis(10);
@@ -43,64 +41,56 @@ fn each_commit_that_misses_the_bound_counts_once() {
 }
 
 /// Runs `work` with a log that has a bound, on a drive with writes of `latency`.
-fn with_bound<F: Future<Output = ()> + 'static>(
-    latency: Nanos,
-    work: impl FnOnce(Rt, BufPool, Trail) -> F,
-) {
+fn with_bound<F: Future<Output = ()> + 'static>(latency: Nanos, work: impl FnOnce(Log) -> F) {
     let geometry = geometry(16, 16);
     let options = SimOptions {
         latency,
         ..SimOptions::default()
     };
-    let world = SimWorld::new(options, vec![DiskImage::new((1 << 20) + geometry.bytes())]);
-    let rt = Rt::new(world.driver());
-    let pool = BufPool::new(1 << 20);
-    let options = TrailOptions {
-        delay_max: Some(MAX),
-        ..TrailOptions::default()
-    };
-    let start = TrailStart {
-        epoch: 1,
-        ..TrailStart::default()
-    };
-    let trail = Trail::start(&rt, &pool, vec![device(&rt)], geometry, start, options);
-    rt.block_on(work(rt.clone(), pool, trail));
+    let image = DiskImage::new(OFFSET + geometry.bytes());
+    let mut setup = Setup::on(geometry, SimWorld::new(options, vec![image]));
+    setup.options.delay_max = Some(MAX);
+    setup.run(work);
 }
 
 #[test]
 fn commits_become_durable_without_a_caller_that_waits() {
-    with_bound(Nanos::from_micros(70), |rt, pool, trail| async move {
+    with_bound(Nanos::from_micros(70), |log| async move {
         for version in 0..50 {
-            let lsn = append(&trail, vec![write(&pool, version % 7, 1, version)]).await;
-            rt.sleep(ms(version % 4)).await;
+            let lsn = log.write(version % 7, 1, version).await;
+            log.rt.sleep(ms(version % 4)).await;
             if lsn.0 > 12 {
                 let old = Lsn(lsn.0 - 12);
-                assert!(trail.durable() >= old, "{old} is 10 ms old and more");
+                assert!(log.durable() >= old, "{old} is 10 ms old and more");
             }
         }
-        rt.sleep(MAX).await;
-        assert_eq!(trail.durable(), Lsn(50));
-        let stats = trail.stats();
+        log.rt.sleep(MAX).await;
+        assert_eq!(log.durable(), Lsn(50));
+        let stats = log.stats();
         assert!(stats.delay_max >= ms(5) && stats.delay_max < MAX);
         assert_eq!(stats.delays_missed, 0);
         // Idle: nothing is flushed.
-        rt.sleep(ms(1000)).await;
-        assert_eq!(trail.stats(), stats);
+        log.rt.sleep(ms(1000)).await;
+        assert_eq!(log.stats(), stats);
         assert!(stats.flushes + stats.durable_writes < 30, "{stats:?}");
     });
 }
 
 #[test]
 fn unresponsive_device_misses_the_durability_bound() {
-    with_bound(ms(35), |rt, pool, trail| async move {
-        let missed = trail.bound_missed();
-        append(&trail, vec![write(&pool, 1, 1, 1)]).await;
+    with_bound(ms(35), |log| async move {
+        let missed = log.bound_missed();
+        log.write(1, 1, 1).await;
         missed.await;
-        assert!(rt.now() > MAX && rt.now() < ms(12), "{:?}", rt.now());
-        assert_eq!((trail.durable(), trail.stats().delays_missed), (Lsn(0), 1));
-        rt.sleep(ms(60)).await;
-        let stats = trail.stats();
-        assert_eq!((trail.durable(), stats.delays_missed), (Lsn(1), 1));
+        assert!(
+            log.rt.now() > MAX && log.rt.now() < ms(12),
+            "{:?}",
+            log.rt.now()
+        );
+        assert_eq!((log.durable(), log.stats().delays_missed), (Lsn(0), 1));
+        log.rt.sleep(ms(60)).await;
+        let stats = log.stats();
+        assert_eq!((log.durable(), stats.delays_missed), (Lsn(1), 1));
         assert!(stats.delay_max >= ms(35), "{stats:?}");
     });
 }

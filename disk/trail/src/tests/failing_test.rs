@@ -1,10 +1,9 @@
 //! A log that cannot be written or flushed, or whose store has failed: every wait ends, with the first reason.
 
-use super::log_test::{append, geometry, start, world, write};
-use crate::{FlushCause, Trail, TrailError};
-use tonearm_base::{BufPool, Lsn, Nanos};
-use tonearm_format::LogState;
-use tonearm_rt::{IoError, JoinHandle, Op, Rt};
+use super::fixture::{Log, Setup};
+use crate::{FlushCause, TrailError};
+use tonearm_base::{Lsn, Nanos};
+use tonearm_rt::{IoError, JoinHandle, Op};
 
 /// The operation that fails.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -36,15 +35,15 @@ const WAITS: [Waits; 6] = [
 ];
 
 impl Waits {
-    fn begin(self, rt: &Rt, trail: &Trail, lsn: Lsn) -> JoinHandle<Result<(), TrailError>> {
-        let trail = trail.clone();
-        rt.spawn(async move {
+    fn begin(self, own: &Log, lsn: Lsn) -> JoinHandle<Result<(), TrailError>> {
+        let log = own.clone();
+        own.rt.spawn(async move {
             match self {
-                Self::Durable => trail.wait_durable(lsn, FlushCause::Commit).await,
-                Self::Flushed => trail.wait_flushed(lsn).await,
-                Self::Space | Self::SpaceInTurn => trail.admit(50, 0, false).await.map(drop),
-                Self::Synced => trail.sync_written().await,
-                Self::Finished => trail.finish().await,
+                Self::Durable => log.wait_durable(lsn, FlushCause::Commit).await,
+                Self::Flushed => log.wait_flushed(lsn).await,
+                Self::Space | Self::SpaceInTurn => log.admit(50, 0, false).await.map(drop),
+                Self::Synced => log.sync_written().await,
+                Self::Finished => log.finish().await,
             }
         })
     }
@@ -67,21 +66,17 @@ fn a_failure_ends_every_wait_with_its_reason() {
 }
 
 fn ends(fails: Fails, waits: Waits) {
-    let geometry = geometry(8, 16);
-    let world = world(&geometry);
-    let rt = Rt::new(world.driver());
-    let (own, drive) = (rt.clone(), world.clone());
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let trail = start(&own, &pool, &geometry, 1, LogState::default());
+    let mut setup = Setup::new(8, 16);
+    let drive = setup.world.clone();
+    setup.run(|log| async move {
         let mut lsn = Lsn(0);
         // None is released, and a large commit has no space next to them.
         for version in 0..20 {
-            lsn = append(&trail, vec![write(&pool, 1, 1, version)]).await;
-            trail.hold(lsn);
+            lsn = log.write(1, 1, version).await;
+            log.hold(lsn);
             if fails == Fails::Flush {
                 // Without FUA: nothing waits for it yet.
-                trail.wait_flushed(lsn).await.unwrap();
+                log.wait_flushed(lsn).await.unwrap();
             }
         }
         let operations = match fails {
@@ -99,17 +94,18 @@ fn ends(fails: Fails, waits: Waits) {
                 errno: if seen == 1 { 5 } else { 110 },
             })
         });
-        let other = (waits == Waits::SpaceInTurn).then(|| waits.begin(&own, &trail, lsn));
-        let waiting = waits.begin(&own, &trail, lsn);
+        let other = (waits == Waits::SpaceInTurn).then(|| waits.begin(&log, lsn));
+        let waiting = waits.begin(&log, lsn);
         // Somebody asks for the log, whatever the caller waits for.
-        let asks = trail.clone();
-        own.spawn(async move { asks.wait_durable(lsn, FlushCause::Commit).await.ok() });
-        own.yield_now().await;
+        let asks = log.clone();
+        log.rt
+            .spawn(async move { asks.wait_durable(lsn, FlushCause::Commit).await.ok() });
+        log.rt.yield_now().await;
         if fails == Fails::Store {
-            trail.give_up("a home has failed");
-            trail.give_up("another one");
+            log.give_up("a home has failed");
+            log.give_up("another one");
         }
-        own.sleep(Nanos::from_secs(1)).await;
+        log.rt.sleep(Nanos::from_secs(1)).await;
         let ended = waiting
             .take()
             .unwrap_or_else(|| panic!("{case}: it waits for ever"));
@@ -130,8 +126,8 @@ fn ends(fails: Fails, waits: Waits) {
             );
         }
         // The failure stays.
-        let later = trail.wait_durable(lsn + 1, FlushCause::Commit);
+        let later = log.wait_durable(lsn + 1, FlushCause::Commit);
         assert!(later.await.is_err(), "{case}");
-        trail.stop();
+        log.stop();
     });
 }

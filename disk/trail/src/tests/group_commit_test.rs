@@ -1,34 +1,28 @@
 //! Callers that share a device write.
 
-use super::log_test::{append, geometry, start, world, write};
-use crate::FlushCause;
-use crate::Trail;
+use super::fixture::{Log, Setup};
 use crate::log::group_commit::GroupCommit;
-use tonearm_base::{BufPool, Nanos};
-use tonearm_format::LogState;
-use tonearm_rt::Rt;
+use tonearm_base::Nanos;
 
 /// Runs clients, each with its number of commits and the microseconds that it pauses before each. The device
 /// writes, and the end of the first client.
 fn run(thinks_us: &[(u64, u64)]) -> (u64, Nanos) {
-    let geometry = geometry(64, 64);
-    let world = world(&geometry);
-    let rt = Rt::new(world.driver());
-    let (rt2, thinks) = (rt.clone(), thinks_us.to_vec());
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let trail = start(&rt2, &pool, &geometry, 1, LogState::default());
+    let mut setup = Setup::new(64, 64);
+    let thinks = thinks_us.to_vec();
+    setup.run(|log| async move {
         let clients = thinks.into_iter().enumerate();
         let clients: Vec<_> = clients
             .map(|(number, (commits, think_us))| {
-                let (rt, pool, trail) = (rt2.clone(), pool.clone(), trail.clone());
-                rt2.spawn(async move {
+                let own = log.clone();
+                log.rt.spawn(async move {
                     for version in 0..commits {
                         let number = number as u64;
-                        rt.sleep(Nanos::from_micros(think_us + version % 3)).await;
-                        commit(&trail, &pool, number, version).await;
+                        own.rt
+                            .sleep(Nanos::from_micros(think_us + version % 3))
+                            .await;
+                        commit(&own, number, version).await;
                     }
-                    rt.now()
+                    own.rt.now()
                 })
             })
             .collect();
@@ -36,15 +30,15 @@ fn run(thinks_us: &[(u64, u64)]) -> (u64, Nanos) {
         for client in clients {
             first_end = first_end.min(client.await);
         }
-        (trail.stats().writes, first_end)
+        (log.stats().writes, first_end)
     })
 }
 
-async fn commit(trail: &Trail, pool: &BufPool, block: u64, version: u64) {
-    let lsn = append(trail, vec![write(pool, block, 1, version)]).await;
-    trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
+async fn commit(log: &Log, block: u64, version: u64) {
+    let lsn = log.write(block, 1, version).await;
+    log.wait(lsn).await;
     // There is no home here. Without this the log would fill.
-    trail.advance();
+    log.advance();
 }
 
 #[test]

@@ -1,18 +1,14 @@
 //! The log under heads that are followed: small sectors, uneven tracks, several drives.
 
-use super::log_test::change;
-use crate::{FlushCause, LogGeometry, LogTracks, Replay, Trail, TrailOptions, TrailStart};
+use super::fixture::{BLOCK, Log, Setup, change, replayed};
+use crate::{LogGeometry, LogTracks, RecoveredCommit};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
-use tonearm_base::{BufPool, Lsn, Nanos};
-use tonearm_device::{Device, RawDevice};
+use tonearm_base::{Lsn, Nanos};
 use tonearm_format::LogState;
 use tonearm_head::{Access, Head, Place, Span, Track, TrackMap};
-use tonearm_rt::{DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
-
-const BLOCK: usize = 4096;
 
 /// The calls that a head has had.
 #[derive(Default)]
@@ -116,14 +112,6 @@ fn geometry(drives: usize, tracks: u64) -> LogGeometry {
     }
 }
 
-fn devices(rt: &Rt, drives: usize) -> Vec<Rc<dyn Device>> {
-    let device = |index: usize| {
-        let id = DeviceId(index as u32);
-        Rc::new(RawDevice::new(rt, id, u64::MAX, 512, "log")) as Rc<dyn Device>
-    };
-    (0..drives).map(device).collect()
-}
-
 fn heads(drives: usize, nonsense: bool, repositions: bool) -> (Vec<Box<dyn Head>>, Vec<Shared>) {
     let seen: Vec<Shared> = (0..drives).map(|_| Rc::default()).collect();
     let head = |(index, seen): (usize, &Shared)| {
@@ -137,10 +125,20 @@ fn heads(drives: usize, nonsense: bool, repositions: bool) -> (Vec<Box<dyn Head>
     (seen.iter().enumerate().map(head).collect(), seen)
 }
 
-async fn write(trail: &Trail, pool: &BufPool, block: u64) -> Lsn {
-    let data = pool.copy_of(&[block as u8; BLOCK]).share();
-    let admission = trail.admit(1, 1, true).await.unwrap();
-    trail.append(admission, |_| vec![change(block, data)])
+async fn write(log: &Log, block: u64) -> Lsn {
+    let data = log.pool.copy_of(&[block as u8; BLOCK]).share();
+    let lsn = log.append(vec![change(block, data)]).await;
+    log.hold(lsn);
+    log.wait(lsn).await;
+    lsn
+}
+
+/// A log of `geometry` whose drives have these heads.
+fn setup(geometry: LogGeometry, heads: Vec<Box<dyn Head>>) -> Setup {
+    let images = vec![DiskImage::new(4 << 20); heads.len()];
+    let mut setup = Setup::on(geometry, SimWorld::new(SimOptions::default(), images));
+    setup.start.heads = heads;
+    setup
 }
 
 /// Writes `blocks` one by one, each held, and gives the images and what the heads have seen.
@@ -150,59 +148,29 @@ fn written(
     blocks: u64,
     (nonsense, repositions): (bool, bool),
 ) -> (Vec<DiskImage>, Vec<Shared>, crate::TrailStats) {
-    let images = (0..drives).map(|_| DiskImage::new(4 << 20)).collect();
-    let world = SimWorld::new(SimOptions::default(), images);
-    let rt = Rt::new(world.driver());
-    let rt2 = rt.clone();
     let (heads, seen) = heads(drives, nonsense, repositions);
-    let stats = rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let start = TrailStart {
-            epoch: 1,
-            heads,
-            ..TrailStart::default()
-        };
-        let geometry = geometry(drives, tracks);
-        let devices = devices(&rt2, drives);
-        let trail = Trail::start(
-            &rt2,
-            &pool,
-            devices,
-            geometry,
-            start,
-            TrailOptions::default(),
-        );
+    let mut setup = setup(geometry(drives, tracks), heads);
+    let stats = setup.run(move |log| async move {
         for block in 1..=blocks {
-            let lsn = write(&trail, &pool, block).await;
-            trail.hold(lsn);
-            trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
-            rt2.sleep(Nanos::from_millis(5)).await;
+            write(&log, block).await;
+            log.rt.sleep(Nanos::from_millis(5)).await;
         }
-        trail.stats()
+        log.stats()
     });
-    (world.images(), seen, stats)
+    (setup.world.images(), seen, stats)
 }
 
 /// The blocks that a recovery finds, in its order.
 fn recovered(images: Vec<DiskImage>, tracks: u64) -> Vec<u64> {
-    let drives = images.len();
-    let world = SimWorld::new(SimOptions::default(), images);
-    let rt = Rt::new(world.driver());
-    let rt2 = rt.clone();
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let (devices, geometry) = (devices(&rt2, drives), geometry(drives, tracks));
-        let state = LogState::default();
-        let mut replay = Replay::start(&pool, devices, geometry, 1, state, false).await;
-        let mut found = Vec::new();
-        while let Some(commit) = replay.next().await.unwrap() {
-            let change = &commit.changes[0];
-            let data = change.data.as_ref().unwrap();
-            assert!(data.iter().all(|byte| *byte == change.block as u8));
-            found.push(change.block);
-        }
-        found
-    })
+    let geometry = geometry(images.len(), tracks);
+    let (commits, _) = replayed(images, &geometry, 1, LogState::default());
+    let block = |commit: &RecoveredCommit| {
+        let change = &commit.changes[0];
+        let data = change.data.as_ref().unwrap();
+        assert!(data.iter().all(|byte| *byte == change.block as u8));
+        change.block
+    };
+    commits.iter().map(block).collect()
 }
 
 #[test]
@@ -258,31 +226,17 @@ fn the_head_moves_on_when_a_third_of_the_track_is_used() {
 
 #[test]
 fn only_heads_of_idle_drives_are_measured() {
-    let images = (0..2).map(|_| DiskImage::new(4 << 20)).collect();
-    let world = SimWorld::new(SimOptions::default(), images);
-    let rt = Rt::new(world.driver());
-    let rt2 = rt.clone();
     let (heads, seen) = heads(2, false, false);
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let start = TrailStart {
-            epoch: 1,
-            heads,
-            ..TrailStart::default()
-        };
-        let (geometry, options) = (geometry(2, 64), TrailOptions::default());
-        let trail = Trail::start(&rt2, &pool, devices(&rt2, 2), geometry, start, options);
-        let reads = || trail.stats().refreshes;
-        rt2.sleep(Nanos::from_secs(11)).await;
+    setup(geometry(2, 64), heads).run(|log| async move {
+        let reads = || log.stats().refreshes;
+        log.rt.sleep(Nanos::from_secs(11)).await;
         assert!((8..=10).contains(&reads()), "{} reads in 11 s", reads());
         let firsts = seen[1].borrow().reads.clone();
         assert!(firsts.windows(2).all(|pair| pair[0].first != pair[1].first));
         let before = reads();
         for block in 1..=100 {
-            let lsn = write(&trail, &pool, block).await;
-            trail.hold(lsn);
-            trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
-            rt2.sleep(Nanos::from_millis(100)).await;
+            write(&log, block).await;
+            log.rt.sleep(Nanos::from_millis(100)).await;
         }
         // The drive that does not have the current track may be idle for a while.
         let after = reads() - before;
@@ -329,47 +283,37 @@ fn reserved_space_is_kept_whatever_the_head_does() {
         if blocks > geometry.commit_blocks_max() {
             continue;
         }
-        let images = (0..drives).map(|_| DiskImage::new(4 << 20)).collect();
-        let world = SimWorld::new(SimOptions::default(), images);
-        let rt = Rt::new(world.driver());
-        let rt2 = rt.clone();
         let (heads, _) = heads(drives, false, true);
-        rt.block_on(async move {
-            let pool = BufPool::new(1 << 20);
-            let start = TrailStart {
-                epoch: 1,
-                heads,
-                ..TrailStart::default()
-            };
-            let (devices, options) = (devices(&rt2, drives), TrailOptions::default());
-            let trail = Trail::start(&rt2, &pool, devices, geometry, start, options);
-            let promise = trail.admit(blocks, 1, true).await.unwrap();
+        setup(geometry, heads).run(move |log| async move {
+            let promise = log.admit(blocks, 1, true).await.unwrap();
             let mut context = Context::from_waker(Waker::noop());
             let mut small = 0;
             loop {
-                let mut admitting = Box::pin(trail.admit(1, 1, true));
+                let mut admitting = Box::pin(log.admit(1, 1, true));
                 let Poll::Ready(admission) = admitting.as_mut().poll(&mut context) else {
                     break;
                 };
                 small += 1;
-                let data = pool.copy_of(&[small as u8; BLOCK]).share();
-                let lsn = trail.append(admission.unwrap(), |_| vec![change(small, data)]);
-                trail.hold(lsn);
-                while trail.durable() < lsn {
-                    rt2.sleep(Nanos::from_micros(100)).await;
+                let data = log.pool.copy_of(&[small as u8; BLOCK]).share();
+                let lsn = log
+                    .trail
+                    .append(admission.unwrap(), |_| vec![change(small, data)]);
+                log.hold(lsn);
+                while log.durable() < lsn {
+                    log.rt.sleep(Nanos::from_micros(100)).await;
                 }
             }
-            let data = pool.copy_of(&vec![7; BLOCK * blocks as usize]).share();
-            let lsn = trail.append(promise, |_| vec![change(100, data)]);
-            trail.hold(lsn);
-            rt2.spawn({
-                let trail = trail.clone();
-                async move { trail.wait_durable(lsn, FlushCause::Commit).await.unwrap() }
+            let data = log.pool.copy_of(&vec![7; BLOCK * blocks as usize]).share();
+            let lsn = log.trail.append(promise, |_| vec![change(100, data)]);
+            log.hold(lsn);
+            log.rt.spawn({
+                let log = log.clone();
+                async move { log.wait(lsn).await }
             });
-            rt2.sleep(Nanos::from_secs(5)).await;
-            let stats = trail.stats();
+            log.rt.sleep(Nanos::from_secs(5)).await;
+            let stats = log.stats();
             assert!(
-                trail.durable() >= lsn,
+                log.durable() >= lsn,
                 "{drives} drives, {blocks} blocks after {small} small commits: {stats:?}"
             );
         });

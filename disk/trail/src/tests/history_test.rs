@@ -1,32 +1,30 @@
 //! The history of a running log, read while it is written.
 
-use super::log_test::{append, device, geometry, start, world, write};
-use crate::{FlushCause, History, HistoryError, Replay, Trail, TrailOptions, TrailStart};
-use tonearm_base::{BufPool, Lsn, Nanos};
+use super::fixture::{Log, Setup, replayed};
+use crate::{History, HistoryError, TrailOptions, TrailStart};
+use tonearm_base::{Lsn, Nanos};
 use tonearm_format::LogState;
-use tonearm_rt::Rt;
 use tonearm_world::{SimOptions, SimWorld};
 
 const READ: u64 = 64 << 10;
 
 /// Appends commits up to `last`; each is released once it is durable.
-async fn write_up_to(rt: &Rt, pool: &BufPool, trail: &Trail, last: u64) {
-    while trail.appended() < Lsn(last) {
-        let version = trail.appended().0 + 1;
-        let changes = vec![write(pool, version % 7, 1 + version % 40, version)];
-        append(trail, changes).await;
+async fn write_up_to(log: &Log, last: u64) {
+    while log.appended() < Lsn(last) {
+        let version = log.appended().0 + 1;
+        log.write(version % 7, 1 + version % 40, version).await;
         if version.is_multiple_of(5) {
-            trail.sync_written().await.unwrap();
-            trail.advance();
+            log.sync_written().await.unwrap();
+            log.advance();
         }
         if version.is_multiple_of(3) {
-            rt.sleep(Nanos::from_micros(1000)).await;
+            log.rt.sleep(Nanos::from_micros(1000)).await;
         }
     }
 }
 
 /// Reads everything that is durable, and checks it against what was written.
-async fn read_all(trail: &Trail, history: &mut History, bytes: u64) -> Result<u64, HistoryError> {
+async fn read_all(log: &Log, history: &mut History, bytes: u64) -> Result<u64, HistoryError> {
     let mut count = 0;
     loop {
         let commits = history.read(bytes).await?;
@@ -34,10 +32,7 @@ async fn read_all(trail: &Trail, history: &mut History, bytes: u64) -> Result<u6
             return Ok(count);
         }
         for commit in commits {
-            assert!(
-                commit.lsn <= trail.durable(),
-                "a commit that is not durable"
-            );
+            assert!(commit.lsn <= log.durable(), "a commit that is not durable");
             let version = commit.lsn.0;
             assert_eq!(commit.changes.len() as u64, 1 + version % 40);
             for (change, block) in commit.changes.iter().zip(version % 7..) {
@@ -55,54 +50,40 @@ async fn read_all(trail: &Trail, history: &mut History, bytes: u64) -> Result<u6
 
 #[test]
 fn reader_returns_each_commit_once_as_the_log_wraps() {
-    let geometry = geometry(16, 64);
-    let world = world(&geometry);
-    let rt = Rt::new(world.driver());
-    let own = rt.clone();
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let trail = start(&own, &pool, &geometry, 1, LogState::default());
-        let mut history = History::open(&trail, Lsn(1)).await.unwrap();
-        let (rt, writing, buffers) = (own.clone(), trail.clone(), pool.clone());
-        let writer = own.spawn(async move { write_up_to(&rt, &buffers, &writing, 500).await });
+    let mut setup = Setup::new(16, 64);
+    setup.run(|log| async move {
+        let mut history = History::open(&log, Lsn(1)).await.unwrap();
+        let writing = log.clone();
+        let writer = log
+            .rt
+            .spawn(async move { write_up_to(&writing, 500).await });
         let (mut count, mut rounds) = (0, 0);
         while count < 500 {
             let bytes = [READ, 10 * READ][rounds % 2];
-            count += read_all(&trail, &mut history, bytes).await.unwrap();
-            own.sleep(Nanos::from_micros(300)).await;
+            count += read_all(&log, &mut history, bytes).await.unwrap();
+            log.rt.sleep(Nanos::from_micros(300)).await;
             rounds += 1;
-            if trail.appended() == Lsn(500) {
-                trail
-                    .wait_durable(Lsn(500), FlushCause::Commit)
-                    .await
-                    .unwrap();
+            if log.appended() == Lsn(500) {
+                log.wait(Lsn(500)).await;
             }
         }
         writer.await;
         assert_eq!((count, history.next()), (500, Lsn(501)));
-        assert!(trail.stats().bytes > 5 * geometry.bytes());
+        assert!(log.stats().bytes > 5 * log.geometry().bytes());
     });
 }
 
 #[test]
 fn a_reader_begins_anywhere_in_what_the_log_still_has() {
-    let geometry = geometry(16, 64);
-    let world = world(&geometry);
-    let rt = Rt::new(world.driver());
-    let own = rt.clone();
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let trail = start(&own, &pool, &geometry, 1, LogState::default());
-        write_up_to(&own, &pool, &trail, 200).await;
-        trail
-            .wait_durable(Lsn(200), FlushCause::Commit)
-            .await
-            .unwrap();
+    let mut setup = Setup::new(16, 64);
+    setup.run(|log| async move {
+        write_up_to(&log, 200).await;
+        log.wait(Lsn(200)).await;
         let mut readable = 0;
         for from in 1..=201 {
-            match History::open(&trail, Lsn(from)).await {
+            match History::open(&log, Lsn(from)).await {
                 Ok(mut history) => {
-                    let count = read_all(&trail, &mut history, 1 + from % 3 * READ)
+                    let count = read_all(&log, &mut history, 1 + from % 3 * READ)
                         .await
                         .unwrap();
                     assert_eq!(count, 201 - from);
@@ -120,92 +101,62 @@ fn a_reader_begins_anywhere_in_what_the_log_still_has() {
 
 #[test]
 fn overtaken_reader_reports_the_lost_commit() {
-    let geometry = geometry(8, 64);
-    let world = world(&geometry);
-    let rt = Rt::new(world.driver());
-    let own = rt.clone();
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let trail = start(&own, &pool, &geometry, 1, LogState::default());
-        let mut history = History::open(&trail, Lsn(1)).await.unwrap();
-        write_up_to(&own, &pool, &trail, 5).await;
-        trail
-            .wait_durable(Lsn(5), FlushCause::Commit)
-            .await
-            .unwrap();
-        assert_eq!(read_all(&trail, &mut history, READ).await, Ok(5));
-        write_up_to(&own, &pool, &trail, 400).await;
+    let mut setup = Setup::new(8, 64);
+    setup.run(|log| async move {
+        let mut history = History::open(&log, Lsn(1)).await.unwrap();
+        write_up_to(&log, 5).await;
+        log.wait(Lsn(5)).await;
+        assert_eq!(read_all(&log, &mut history, READ).await, Ok(5));
+        write_up_to(&log, 400).await;
         let lost = Err(HistoryError::Lost(Lsn(6)));
-        assert_eq!(read_all(&trail, &mut history, READ).await, lost);
+        assert_eq!(read_all(&log, &mut history, READ).await, lost);
     });
 }
 
 /// After a power cut and after an orderly end, the log of the next opening has the commits of those before.
 #[test]
 fn history_goes_on_over_openings() {
-    let geometry = geometry(16, 64);
-    let mut image = world(&geometry).images().remove(0);
+    let mut setup = Setup::new(16, 64);
     let (mut state, mut live, mut last) = (LogState::default(), Vec::new(), 0);
     for epoch in 1..12 {
-        let world = SimWorld::new(SimOptions::default(), vec![image]);
-        let rt = Rt::new(world.driver());
-        let (own, shape, records) = (rt.clone(), geometry.clone(), std::mem::take(&mut live));
-        let ended = rt.block_on(async move {
-            let pool = BufPool::new(1 << 20);
-            let start = TrailStart {
-                epoch,
-                state,
-                live: records,
-                heads: Vec::new(),
-            };
-            let options = TrailOptions::default();
-            let trail = Trail::start(&own, &pool, vec![device(&own)], shape, start, options);
-            trail.advance();
-            let mut history = History::open(&trail, Lsn(last + 1)).await.unwrap();
-            write_up_to(&own, &pool, &trail, last + 9).await;
-            trail
-                .wait_durable(Lsn(last + 9), FlushCause::Commit)
-                .await
-                .unwrap();
-            assert_eq!(read_all(&trail, &mut history, READ).await, Ok(9));
+        setup.start = TrailStart {
+            epoch,
+            state,
+            live: std::mem::take(&mut live),
+            heads: Vec::new(),
+        };
+        let ended = setup.run(|log| async move {
+            log.advance();
+            let mut history = History::open(&log, Lsn(last + 1)).await.unwrap();
+            write_up_to(&log, last + 9).await;
+            log.wait(Lsn(last + 9)).await;
+            assert_eq!(read_all(&log, &mut history, READ).await, Ok(9));
             let earlier = Lsn(last.saturating_sub(12).max(1));
-            let mut history = History::open(&trail, earlier).await.unwrap();
+            let mut history = History::open(&log, earlier).await.unwrap();
             let count = last + 10 - earlier.0;
-            assert_eq!(read_all(&trail, &mut history, READ).await, Ok(count));
+            assert_eq!(read_all(&log, &mut history, READ).await, Ok(count));
             if epoch % 2 == 0 {
-                trail.advance();
-                trail.finish().await.unwrap();
-                return Some(trail.end_state());
+                log.advance();
+                log.finish().await.unwrap();
+                return Some(log.end_state());
             }
             // More that is on its way at the power cut.
-            let changes = vec![write(
-                &pool,
-                (last + 10) % 7,
-                1 + (last + 10) % 40,
-                last + 10,
-            )];
-            append(&trail, changes).await;
+            let next = last + 10;
+            log.write(next % 7, 1 + next % 40, next).await;
             None
         });
-        image = world.images().remove(0);
         (state, last) = match ended {
             Some(state) => (state, last + 9),
             None => {
-                let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
-                let rt = Rt::new(world.driver());
-                let (own, shape) = (rt.clone(), geometry.clone());
-                let tail = rt.block_on(async move {
-                    let pool = BufPool::new(1 << 20);
-                    let devices = vec![device(&own)];
-                    let mut replay =
-                        Replay::start(&pool, devices, shape, epoch, state, false).await;
-                    while replay.next().await.unwrap().is_some() {}
-                    replay.into_tail()
-                });
+                let (_, tail) = replayed(vec![setup.image()], &setup.geometry, epoch, state);
                 live = tail.records;
                 (tail.state, tail.state.log_end_lsn)
             }
         };
+        setup = Setup::on(
+            setup.geometry.clone(),
+            SimWorld::new(SimOptions::default(), setup.world.images()),
+        );
     }
 }
 
@@ -213,25 +164,22 @@ fn history_goes_on_over_openings() {
 /// was empty when the reader last looked at it.
 #[test]
 fn reader_of_an_earlier_opening_sees_later_commits() {
-    let geometry = geometry(8, 64);
-    let world = world(&geometry);
-    let rt = Rt::new(world.driver());
-    let own = rt.clone();
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let durable = async |trail: &Trail, version| {
-            let lsn = append(trail, vec![write(&pool, version, 1, version)]).await;
-            trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
-        };
-        let first = start(&own, &pool, &geometry, 1, LogState::default());
+    let mut setup = Setup::new(8, 64);
+    setup.run(|first| async move {
+        let durable =
+            async |log: &Log, version| log.wait(log.write(version, 1, version).await).await;
         for version in 1..=3 {
             durable(&first, version).await;
         }
         first.advance();
         first.finish().await.unwrap();
-        let state = first.end_state();
+        let start = TrailStart {
+            epoch: 2,
+            state: first.end_state(),
+            ..TrailStart::default()
+        };
         first.stop();
-        let second = start(&own, &pool, &geometry, 2, state);
+        let second = Log::open(&first.rt, first.geometry(), start, TrailOptions::default());
         let mut history = History::open(&second, Lsn(1)).await.unwrap();
         let mut found = Vec::new();
         for version in 4..=6 {

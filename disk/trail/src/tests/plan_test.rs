@@ -1,6 +1,6 @@
 //! The writer's plan for states of the log, without devices and tasks.
 
-use super::log_test::write;
+use super::fixture::write;
 use crate::log::state::{Live, State};
 use crate::log::writer::{Step, Target, Waiters, WriteStep, plan};
 use crate::pack::RecordPlace;

@@ -1,11 +1,9 @@
 //! Writes with FUA before a caller waits.
 
-use super::log_test::{append, geometry, start, world, write};
+use super::fixture::{Log, Setup};
+use crate::TrailStats;
 use crate::log::predict::WaitPredictor;
-use crate::{FlushCause, Trail, TrailStats};
-use tonearm_base::{BufPool, Nanos};
-use tonearm_format::LogState;
-use tonearm_rt::Rt;
+use tonearm_base::Nanos;
 
 /// What a client does again and again.
 #[derive(Clone, Copy)]
@@ -27,22 +25,17 @@ const FLUSHES: Habit = Habit {
 /// Each of `clients` clients, which begin one after the other, has each of `habits` a hundred times. The log's counters at the
 /// end of each habit.
 fn run(clients: u64, habits: &'static [Habit]) -> Vec<TrailStats> {
-    let geometry = geometry(64, 64);
-    let world = world(&geometry);
-    let rt = Rt::new(world.driver());
-    let rt2 = rt.clone();
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let trail = start(&rt2, &pool, &geometry, 1, LogState::default());
+    let mut setup = Setup::new(64, 64);
+    setup.run(|log| async move {
         let mut stats = Vec::new();
         for habit in habits {
             let clients: Vec<_> = (0..clients)
                 .map(|block| {
-                    let (rt, pool, trail) = (rt2.clone(), pool.clone(), trail.clone());
-                    rt2.spawn(async move {
-                        rt.sleep(Nanos::from_micros(37 * block)).await;
+                    let own = log.clone();
+                    log.rt.spawn(async move {
+                        own.rt.sleep(Nanos::from_micros(37 * block)).await;
                         for version in 0..100 {
-                            once(&rt, &trail, &pool, block, version, *habit).await;
+                            once(&own, block, version, *habit).await;
                         }
                     })
                 })
@@ -50,23 +43,23 @@ fn run(clients: u64, habits: &'static [Habit]) -> Vec<TrailStats> {
             for client in clients {
                 client.await;
             }
-            stats.push(trail.stats());
+            stats.push(log.stats());
         }
         stats
     })
 }
 
-async fn once(rt: &Rt, trail: &Trail, pool: &BufPool, block: u64, version: u64, habit: Habit) {
-    let mut last = trail.appended();
+async fn once(log: &Log, block: u64, version: u64, habit: Habit) {
+    let mut last = log.appended();
     for _ in 0..habit.commits {
-        last = append(trail, vec![write(pool, block, 1, version)]).await;
-        rt.sleep(Nanos::from_micros(habit.pause_us)).await;
+        last = log.write(block, 1, version).await;
+        log.rt.sleep(Nanos::from_micros(habit.pause_us)).await;
     }
     if habit.waits {
-        trail.wait_durable(last, FlushCause::Commit).await.unwrap();
+        log.wait(last).await;
     }
     // There is no home here. Without this the log would fill.
-    trail.advance();
+    log.advance();
 }
 
 #[test]

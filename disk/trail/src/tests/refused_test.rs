@@ -1,12 +1,11 @@
 //! A file system below the log without space: the record waits, and what comes after it is not durable before it.
 
-use super::log_test::{append, geometry, start, world, write};
+use super::fixture::Setup;
 use crate::{FlushCause, TrailError};
 use std::cell::Cell;
 use std::rc::Rc;
-use tonearm_base::{BufPool, Nanos};
-use tonearm_format::LogState;
-use tonearm_rt::{IoError, Op, Rt};
+use tonearm_base::Nanos;
+use tonearm_rt::{IoError, Op};
 
 const OTHERS: Nanos = Nanos::from_secs(2);
 
@@ -14,14 +13,9 @@ const OTHERS: Nanos = Nanos::from_secs(2);
 fn refused_record_is_rewritten_and_flushed_with_space() {
     for error in [IoError::ENOSPC, IoError::EDQUOT] {
         for refused in [Op::Write, Op::WriteDurable] {
-            let geometry = geometry(8, 64);
-            let world = world(&geometry);
-            let rt = Rt::new(world.driver());
-            let (rt2, own) = (rt.clone(), world.clone());
-            rt.block_on(async move {
-                let (rt, world) = (rt2, own);
-                let pool = BufPool::new(1 << 20);
-                let trail = start(&rt, &pool, &geometry, 1, LogState::default());
+            let mut setup = Setup::new(8, 64);
+            let world = setup.world.clone();
+            setup.run(|log| async move {
                 let (full, flushes) = (Rc::new(Cell::new(true)), Rc::new(Cell::new(0)));
                 let (is_full, count, count_at_end) =
                     (full.clone(), flushes.clone(), flushes.clone());
@@ -38,11 +32,11 @@ fn refused_record_is_rewritten_and_flushed_with_space() {
                     assert_eq!(op, refused);
                     (is_full.get() && request.offset == at).then_some(error)
                 });
-                let wanted = trail.space_below_wanted();
-                let (waits, of_record) = (trail.clone(), pool.clone());
+                let wanted = log.space_below_wanted();
+                let waits = log.clone();
                 // With a caller that waits before the write starts the record is written durably, else not.
-                let durable = rt.spawn(async move {
-                    let lsn = append(&waits, vec![write(&of_record, 0, 1, 1)]).await;
+                let durable = log.rt.spawn(async move {
+                    let lsn = waits.write(0, 1, 1).await;
                     if refused == Op::Write {
                         waits.wait_flushed(lsn).await.unwrap();
                     }
@@ -50,20 +44,20 @@ fn refused_record_is_rewritten_and_flushed_with_space() {
                     Ok::<u32, TrailError>(count_at_end.get())
                 });
                 wanted.await;
-                let lsn = trail.appended();
-                assert!(trail.waits_for_space_below());
-                let later = append(&trail, vec![write(&pool, 1, 1, 1)]).await;
-                rt.sleep(OTHERS).await;
-                assert!(trail.flushed() < lsn && trail.durable() < lsn, "{later:?}");
-                trail.check().unwrap();
+                let lsn = log.appended();
+                assert!(log.waits_for_space_below());
+                let later = log.write(1, 1, 1).await;
+                log.rt.sleep(OTHERS).await;
+                assert!(log.flushed() < lsn && log.durable() < lsn, "{later:?}");
+                log.check().unwrap();
                 full.set(false);
-                rt.sleep(OTHERS).await;
+                log.rt.sleep(OTHERS).await;
                 // The flush in the refused write may have failed. The later record has a flush of its own, so the flushes are
                 // counted when the first one is durable.
                 assert!(durable.await.unwrap() > 0, "{refused:?}");
-                trail.wait_durable(later, FlushCause::Commit).await.unwrap();
-                assert!(!trail.waits_for_space_below());
-                trail.stop();
+                log.wait(later).await;
+                assert!(!log.waits_for_space_below());
+                log.stop();
             });
         }
     }
@@ -71,14 +65,9 @@ fn refused_record_is_rewritten_and_flushed_with_space() {
 
 #[test]
 fn other_errors_of_a_repeated_write_fail_the_log() {
-    let geometry = geometry(8, 64);
-    let world = world(&geometry);
-    let rt = Rt::new(world.driver());
-    let (rt2, own) = (rt.clone(), world.clone());
-    rt.block_on(async move {
-        let (rt, world) = (rt2, own);
-        let pool = BufPool::new(1 << 20);
-        let trail = start(&rt, &pool, &geometry, 1, LogState::default());
+    let mut setup = Setup::new(8, 64);
+    let world = setup.world.clone();
+    setup.run(|log| async move {
         let mut writes = 0;
         world.set_fault(move |request| {
             writes += u32::from(matches!(request.op, Op::Write | Op::WriteDurable));
@@ -88,15 +77,15 @@ fn other_errors_of_a_repeated_write_fail_the_log() {
                 _ => Some(IoError::EIO),
             }
         });
-        let lsn = append(&trail, vec![write(&pool, 0, 1, 1)]).await;
-        let failed = trail.wait_durable(lsn, FlushCause::Commit).await;
+        let lsn = log.write(0, 1, 1).await;
+        let failed = log.wait_durable(lsn, FlushCause::Commit).await;
         assert!(
             failed
                 .unwrap_err()
                 .to_string()
                 .contains("Input/output error")
         );
-        rt.sleep(OTHERS).await;
-        assert!(!trail.waits_for_space_below());
+        log.rt.sleep(OTHERS).await;
+        assert!(!log.waits_for_space_below());
     });
 }

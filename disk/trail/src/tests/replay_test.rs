@@ -1,12 +1,11 @@
 //! Which records on the medium count at recovery. The tests write the records that crashes and earlier recoveries may
 //! leave.
 
-use super::log_test::{device, geometry};
-use crate::{Case, LogGeometry, Replay, TrailError, unflushed_tracks_max};
-use tonearm_base::{BufPool, Lsn, RecordSeq, crc32c};
+use super::fixture::{geometry, replay};
+use crate::{Case, LogGeometry, TrailError, unflushed_tracks_max};
+use tonearm_base::{Lsn, RecordSeq, crc32c};
 use tonearm_format::{Entry, EntryKind, LogState, RecordHeader, escape_payload};
-use tonearm_rt::Rt;
-use tonearm_world::{DiskImage, SimOptions, SimWorld};
+use tonearm_world::DiskImage;
 
 const TRACK: u64 = 16;
 const TRACKS: u64 = 8;
@@ -82,19 +81,11 @@ impl Log {
         epoch: u64,
         before: LogState,
     ) -> Result<(Vec<(u64, usize)>, Case), TrailError> {
-        let world = SimWorld::new(SimOptions::default(), vec![self.image.clone()]);
-        let rt = Rt::new(world.driver());
-        let (own, geometry) = (rt.clone(), self.geometry.clone());
-        rt.block_on(async move {
-            let devices = vec![device(&own)];
-            let pool = BufPool::new(1 << 20);
-            let mut replay = Replay::start(&pool, devices, geometry, epoch, before, false).await;
-            let mut commits = Vec::new();
-            while let Some(commit) = replay.next().await? {
-                commits.push((commit.lsn.0, commit.changes.len()));
-            }
-            Ok((commits, replay.into_tail().case))
-        })
+        let images = vec![self.image.clone()];
+        let (commits, tail) = replay(images, &self.geometry, (epoch, before), false, |it| it);
+        let commits = commits.iter();
+        let commits = commits.map(|commit| (commit.lsn.0, commit.changes.len()));
+        Ok((commits.collect(), tail?.case))
     }
 }
 
@@ -108,6 +99,14 @@ fn up_to(seq: u64, sector: u64, epoch: u64) -> LogState {
         log_end_epoch: epoch,
         log_end_lsn: seq,
         start_track: sector / TRACK + 1,
+    }
+}
+
+/// A log that begins with record 1.
+fn start() -> LogState {
+    LogState {
+        log_start_seq: 1,
+        ..LogState::default()
     }
 }
 
@@ -142,10 +141,6 @@ enum Damage {
 /// next record, the first one that says so, may open one track more.
 #[test]
 fn a_damaged_record_that_a_later_one_calls_durable_is_damage() {
-    let start = LogState {
-        log_start_seq: 1,
-        ..LogState::default()
-    };
     for damage in [Damage::Header, Damage::Payload] {
         for track in 0..=unflushed_tracks_max(TRACKS) + 1 {
             for (durable, is_damage) in [(0, false), (1, false), (2, true)] {
@@ -159,7 +154,7 @@ fn a_damaged_record_that_a_later_one_calls_durable_is_damage() {
                     ..record(1, 3, (1, 1), 1)
                 };
                 log.put(4 + track * TRACK, &later);
-                let result = log.replayed(1, start);
+                let result = log.replayed(1, start());
                 let case = (damage, track, durable);
                 match is_damage {
                     true => assert_eq!(damaged(result), 2, "{case:?}"),
@@ -174,15 +169,11 @@ fn a_damaged_record_that_a_later_one_calls_durable_is_damage() {
 
 #[test]
 fn record_with_wrong_predecessor_is_ignored() {
-    let start = LogState {
-        log_start_seq: 1,
-        ..LogState::default()
-    };
     for (prev, counts) in [((0, 1), true), ((3, 1), false), ((0, 2), false)] {
         let mut log = Log::new();
         log.put(0, &record(1, 1, (0, 0), 1));
         log.put(1, &record(1, 2, prev, 1));
-        let (commits, _) = log.replayed(1, start).unwrap();
+        let (commits, _) = log.replayed(1, start()).unwrap();
         assert_eq!(commits.len(), if counts { 2 } else { 1 }, "after {prev:?}");
     }
 }
@@ -213,10 +204,6 @@ fn later_epoch_wins_between_records_of_equal_number() {
 
 #[test]
 fn records_of_other_logs_do_not_count() {
-    let start = LogState {
-        log_start_seq: 1,
-        ..LogState::default()
-    };
     let of_another_store = RecordHeader {
         store: [6; 16],
         ..record(1, 1, (0, 0), 1)
@@ -226,7 +213,7 @@ fn records_of_other_logs_do_not_count() {
     for header in [of_another_store, beyond_its_block] {
         let mut log = Log::new();
         log.put(0, &header);
-        assert_eq!(log.replayed(1, start).unwrap(), (vec![], Case::End));
+        assert_eq!(log.replayed(1, start()).unwrap(), (vec![], Case::End));
     }
 }
 
@@ -253,11 +240,7 @@ fn a_record_with_a_changed_block_is_torn() {
     for torn in [false, true] {
         let mut log = Log::new();
         log.put_block(0, &record(1, 1, (0, 0), 0), torn);
-        let start = LogState {
-            log_start_seq: 1,
-            ..LogState::default()
-        };
-        let (commits, case) = log.replayed(1, start).unwrap();
+        let (commits, case) = log.replayed(1, start()).unwrap();
         let whole = usize::from(!torn);
         assert_eq!((commits.len(), case), (whole, Case::End));
     }

@@ -1,15 +1,17 @@
 //! Logs with unreadable tracks, and with records that a faulty or hostile program has written.
 
-use super::log_test::{append, geometry, start, world, write};
-use crate::{Case, FlushCause, GivenUp, LogGeometry, Replay, TrailError, unflushed_tracks_max};
+use super::fixture::{Setup, geometry, replay, replayed as replayed_all};
+use crate::{
+    Case, GivenUp, LogGeometry, RecoveredCommit, RecoveredTail, TrailError, unflushed_tracks_max,
+};
 use std::cell::Cell;
 use std::rc::Rc;
-use tonearm_base::{BufPool, Lsn, RecordSeq};
-use tonearm_device::{Device, RawDevice};
+use tonearm_base::{Lsn, RecordSeq};
+use tonearm_device::Device;
 use tonearm_format::{LogState, RecordHeader, SECTOR};
-use tonearm_rt::{DeviceId, IoError, Op, Rt};
+use tonearm_rt::{IoError, Op};
+use tonearm_world::DiskImage;
 use tonearm_world::filters::{Access, Effect, Fault, FaultPlan};
-use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// A log of `commits` commits of one block each, all durable, of which none is released.
 fn logged(geometry: &LogGeometry, commits: u64) -> DiskImage {
@@ -18,24 +20,43 @@ fn logged(geometry: &LogGeometry, commits: u64) -> DiskImage {
 
 /// A log of `commits` commits of one block each, all durable, of which the last `kept` are not released.
 fn logged_and_kept(geometry: &LogGeometry, commits: u64, kept: u64) -> DiskImage {
-    let world = world(geometry);
-    let rt = Rt::new(world.driver());
-    let (rt2, shape) = (rt.clone(), geometry.clone());
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let trail = start(&rt2, &pool, &shape, 1, LogState::default());
+    let mut setup = Setup::of(geometry.clone());
+    setup.run(move |log| async move {
         for version in 0..commits {
-            let lsn = append(&trail, vec![write(&pool, version, 1, version)]).await;
-            trail.hold(lsn);
+            let lsn = log.write(version, 1, version).await;
+            log.hold(lsn);
             // One record each.
-            trail.wait_durable(lsn, FlushCause::Commit).await.unwrap();
+            log.wait(lsn).await;
             if let Some(released) = (lsn.0).checked_sub(kept).filter(|lsn| *lsn > 0) {
-                trail.release(Lsn(released));
-                trail.advance();
+                log.release(Lsn(released));
+                log.advance();
             }
         }
     });
-    world.images().remove(0)
+    setup.image()
+}
+
+/// What a replay in epoch 1 returns where those reads of the places `bad` fail for whose number `fails` returns true, and
+/// the number of these reads.
+fn replayed_where(
+    image: &DiskImage,
+    geometry: &LogGeometry,
+    bad: Vec<u64>,
+    mut fails: impl FnMut(u64) -> bool + 'static,
+    lenient: bool,
+) -> (Vec<RecoveredCommit>, Result<RecoveredTail, TrailError>, u64) {
+    let (plan, reads) = (FaultPlan::new(), Rc::new(Cell::new(0)));
+    let seen = reads.clone();
+    let is_failing = move |access: &Access| {
+        let is_bad = access.op == Op::Read && bad.iter().any(|place| access.touches(*place));
+        seen.set(seen.get() + u64::from(is_bad));
+        is_bad && fails(seen.get() - 1)
+    };
+    plan.on(is_failing, Effect::Fail(IoError::EIO));
+    let (images, state) = (vec![image.clone()], LogState::default());
+    let fault = |device| Rc::new(Fault::new(device, &plan)) as Rc<dyn Device>;
+    let (commits, tail) = replay(images, geometry, (1, state), lenient, fault);
+    (commits, tail, reads.get())
 }
 
 type Found = Result<(Vec<u64>, Case, Option<GivenUp>), TrailError>;
@@ -54,39 +75,12 @@ fn replayed_with_errors(
     errors: u64,
     lenient: bool,
 ) -> (Option<u64>, Found) {
-    let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
-    let rt = Rt::new(world.driver());
-    let (rt2, shape) = (rt.clone(), geometry.clone());
-    let bad: Vec<u64> = bad
-        .iter()
-        .map(|track| geometry.track_start(*track))
-        .collect();
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let plan = FaultPlan::new();
-        let mut failed = 0;
-        let fails = move |access: &Access| {
-            let is_bad = access.op == Op::Read && bad.iter().any(|place| access.touches(*place));
-            failed += u64::from(is_bad);
-            is_bad && failed <= errors
-        };
-        plan.on(fails, Effect::Fail(IoError::EIO));
-        let raw = RawDevice::new(&rt2, DeviceId(0), u64::MAX, 512, "log");
-        let device: Rc<dyn Device> = Rc::new(Fault::new(Rc::new(raw), &plan));
-        let state = LogState::default();
-        let mut replay = Replay::start(&pool, vec![device], shape, 1, state, lenient).await;
-        let mut commits = Vec::new();
-        loop {
-            match replay.next().await {
-                Ok(Some(commit)) => commits.push(commit.lsn.0),
-                Ok(None) => break,
-                Err(error) => return (commits.first().copied(), Err(error)),
-            }
-        }
-        let tail = replay.into_tail();
-        let first = commits.first().copied();
-        (first, Ok((commits, tail.case, tail.given_up)))
-    })
+    let bad = bad.iter().map(|track| geometry.track_start(*track));
+    let fails = move |read| read < errors;
+    let (commits, tail, _) = replayed_where(image, geometry, bad.collect(), fails, lenient);
+    let commits: Vec<u64> = commits.iter().map(|commit| commit.lsn.0).collect();
+    let first = commits.first().copied();
+    (first, tail.map(|tail| (commits, tail.case, tail.given_up)))
 }
 
 /// A recovery writes home what it replays. A later one that begins at another log start does not write the same blocks.
@@ -366,36 +360,17 @@ fn state_after(
     image: &DiskImage,
     geometry: &LogGeometry,
     bad: u64,
-    mut fails: impl FnMut(u64) -> bool + 'static,
+    fails: impl FnMut(u64) -> bool + 'static,
     lenient: bool,
 ) -> (Result<LogState, TrailError>, u64) {
-    let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
-    let rt = Rt::new(world.driver());
-    let (rt2, shape) = (rt.clone(), geometry.clone());
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let (plan, place) = (FaultPlan::new(), shape.track_start(bad));
-        let reads = Rc::new(Cell::new(0));
-        let seen = reads.clone();
-        let is_failing = move |access: &Access| {
-            let is_bad = access.op == Op::Read && access.touches(place);
-            seen.set(seen.get() + u64::from(is_bad));
-            is_bad && fails(seen.get() - 1)
-        };
-        plan.on(is_failing, Effect::Fail(IoError::EIO));
-        let raw = RawDevice::new(&rt2, DeviceId(0), u64::MAX, 512, "log");
-        let device: Rc<dyn Device> = Rc::new(Fault::new(Rc::new(raw), &plan));
-        let state = LogState::default();
-        let mut replay = Replay::start(&pool, vec![device], shape, 1, state, lenient).await;
-        loop {
-            match replay.next().await {
-                Ok(Some(_)) if lenient => {}
-                Ok(Some(commit)) => panic!("{:?} was released", commit.lsn),
-                Ok(None) => break (Ok(replay.into_tail().state), reads.get()),
-                Err(error) => break (Err(error), reads.get()),
-            }
-        }
-    })
+    let bad = vec![geometry.track_start(bad)];
+    let (commits, tail, reads) = replayed_where(image, geometry, bad, fails, lenient);
+    assert!(
+        lenient || commits.is_empty(),
+        "{:?} was released",
+        commits[0].lsn
+    );
+    (tail.map(|tail| tail.state), reads)
 }
 
 /// Where the record at the log start was lost with the tail, the record before it alone has the numbers that are used up. New records
@@ -443,17 +418,7 @@ fn numbers_continue_past_a_lost_log_start_or_open_fails() {
 
 /// First commits of the records that a replay keeps, and the last commit.
 fn places(image: &DiskImage, geometry: &LogGeometry) -> (Vec<Lsn>, Lsn) {
-    let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
-    let rt = Rt::new(world.driver());
-    let (rt2, shape) = (rt.clone(), geometry.clone());
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let device = Rc::new(RawDevice::new(&rt2, DeviceId(0), u64::MAX, 512, "log"));
-        let state = LogState::default();
-        let mut replay = Replay::start(&pool, vec![device], shape, 1, state, false).await;
-        while replay.next().await.unwrap().is_some() {}
-        let tail = replay.into_tail();
-        let places = tail.records.iter().map(|place| place.first_lsn);
-        (places.collect(), Lsn(tail.state.log_end_lsn))
-    })
+    let (_, tail) = replayed_all(vec![image.clone()], geometry, 1, LogState::default());
+    let places = tail.records.iter().map(|place| place.first_lsn);
+    (places.collect(), Lsn(tail.state.log_end_lsn))
 }

@@ -4,15 +4,12 @@ use crate::passthrough;
 use crate::sample::Bench;
 use anyhow::{Context, bail};
 use rustix::mount::{UnmountFlags, unmount};
-use serde::Serialize;
-use std::fs::{self, File};
-use std::io::{BufRead, BufReader};
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use tonearm_bench::process::{Server, ending_with_us};
 
 /// A file system.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "kebab-case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// This project.
     Tonearm,
@@ -39,15 +36,7 @@ impl Kind {
 /// A file system that is mounted. It is unmounted when the value is dropped, except ext4, which stays.
 pub struct Mounted {
     place: PathBuf,
-    server: Option<Child>,
-}
-
-/// A command that the kernel ends when this process dies. `setpriv` executes the command in its own process, so that the
-/// child's pid is the server's.
-fn ending_with_us(program: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "TERM", "--"]).arg(program);
-    command
+    server: Option<Server>,
 }
 
 impl Mounted {
@@ -77,24 +66,8 @@ impl Mounted {
         };
         fs::create_dir_all(&place)?;
         let log = bench.dir.join("server.log");
-        let mut server = command
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(File::create(&log)?)
-            .spawn()
-            .context("cannot run setpriv (apt-get install util-linux)")?;
-        let mut line = String::new();
-        let stdout = server.stdout.take().expect("piped");
-        let mounted = Self {
-            place,
-            server: Some(server),
-        };
-        BufReader::new(stdout).read_line(&mut line)?;
-        if !line.starts_with("mounted ") {
-            let said = fs::read_to_string(&log)?;
-            bail!("{} does not mount: {}", kind.name(), said.trim());
-        }
-        Ok(mounted)
+        let server = Some(Server::start(&mut command, log, Some("mounted "))?);
+        Ok(Self { place, server })
     }
 
     /// The root of the file system.
@@ -104,7 +77,7 @@ impl Mounted {
 
     /// Process of the server, if it has one.
     pub fn pid(&self) -> Option<u32> {
-        self.server.as_ref().map(Child::id)
+        self.server.as_ref().map(|server| server.child.id())
     }
 
     /// Unmounts, and waits for the end of the server.
@@ -119,7 +92,7 @@ impl Mounted {
         if unmounted.is_err() {
             let _ = unmount(&self.place, UnmountFlags::DETACH);
         }
-        let status = server.wait()?;
+        let status = server.child.wait()?;
         unmounted.context("unmounting")?;
         match status.success() {
             true => Ok(()),
@@ -129,12 +102,10 @@ impl Mounted {
 }
 
 impl Drop for Mounted {
-    /// Ends a server that still runs, which is so only after an error.
+    /// Unmounts it after an error. The server ends by itself.
     fn drop(&mut self) {
-        if let Some(mut server) = self.server.take() {
+        if self.server.is_some() {
             let _ = unmount(&self.place, UnmountFlags::DETACH);
-            let _ = server.kill();
-            let _ = server.wait();
         }
     }
 }

@@ -1,26 +1,21 @@
 //! ext4 with its journal, on a loop device with direct I/O over a file whose blocks are written.
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rustix::mount::{UnmountFlags, unmount};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use tonearm_bench::process;
 
 /// ext4 that is mounted until the value is dropped.
 pub struct Ext4 {
     place: PathBuf,
 }
 
-/// Runs a program, which must succeed, and returns what it prints.
 fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let ran = Command::new(program).args(arguments).output();
-    let ran = ran.with_context(|| format!("cannot run {program}"))?;
-    if !ran.status.success() {
-        let said = String::from_utf8_lossy(&ran.stderr);
-        bail!("{program} {}: {}", arguments.join(" "), said.trim());
-    }
-    Ok(String::from_utf8_lossy(&ran.stdout).trim().to_owned())
+    let said = process::run(Command::new(program).args(arguments))?;
+    Ok(String::from_utf8_lossy(&said).trim().to_owned())
 }
 
 impl Ext4 {

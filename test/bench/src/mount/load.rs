@@ -2,12 +2,13 @@
 
 use crate::workload::{Load, Workload};
 use anyhow::Context;
-use rustix::fs::{Advice, Timespec, Timestamps};
+use rustix::fs::{Timespec, Timestamps};
 use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tonearm_bench::{Random, folder};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -47,19 +48,6 @@ pub struct Prepared<'a> {
     root: PathBuf,
     noise: Vec<u8>,
     seed: u64,
-}
-
-/// Pseudorandom numbers (SplitMix64: Steele, Lea and Flood 2014).
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut word = self.0;
-        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (word ^ (word >> 31)) % end
-    }
 }
 
 impl<'a> Prepared<'a> {
@@ -102,10 +90,10 @@ impl<'a> Prepared<'a> {
             }
             Load::SequentialRead => {
                 it.write_sequentially()?;
-                for folder in [Some(root), below].into_iter().flatten() {
-                    let file = File::open(folder.join("large"))?;
-                    file.sync_all()?;
-                    rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
+                for below in [Some(root), below].into_iter().flatten() {
+                    let path = below.join("large");
+                    File::open(&path)?.sync_all()?;
+                    folder::make_cold(&path)?;
                 }
             }
             Load::Overwrite => {

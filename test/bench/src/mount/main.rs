@@ -22,12 +22,15 @@ mod workload;
 use anyhow::{Context, bail};
 use clap::Parser;
 use contender::Kind;
-use sample::{Bench, Sample};
+use report::Run;
+use sample::Bench;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use tonearm_bench::machine;
 use tonearm_bench::options::{self, Common};
+use tonearm_bench::report::print_json;
+use tonearm_bench::rounds::{Samples, rotated};
 use workload::WORKLOADS;
 
 /// Set in the program that is in its own mount namespace.
@@ -77,13 +80,14 @@ fn run() -> anyhow::Result<()> {
     }
     let args = Args::parse();
     let common = &args.common;
+    let known = WORKLOADS
+        .iter()
+        .map(|workload| (workload.name, workload.title));
+    let known: Vec<_> = known.collect();
     if common.list {
-        for workload in WORKLOADS {
-            println!("{:16} {}", workload.name, workload.title);
-        }
+        options::print_names(&known, 16);
         return Ok(());
     }
-    let known: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
     options::check_names(&common.only, "workload", &known)?;
     if !rustix::process::geteuid().is_root() {
         bail!("mounting ext4 on a loop device needs root");
@@ -98,29 +102,29 @@ fn run() -> anyhow::Result<()> {
         return Err(error).context("cannot run unshare (apt-get install util-linux)");
     }
     let bench = Bench::prepare(&args).context("cannot prepare")?;
-    let rounds = common.rounds();
-    let mut samples: Vec<Sample> = Vec::new();
-    for round in 0..rounds {
-        for workload in WORKLOADS {
-            if !options::wanted(&common.only, workload.name) {
-                continue;
-            }
-            for turn in 0..Kind::ALL.len() {
-                let kind = Kind::ALL[(turn + round) % Kind::ALL.len()];
-                let sample = bench
-                    .sample(workload, kind, round)
-                    .with_context(|| format!("{} on {}", workload.name, kind.name()))?;
-                eprintln!("{}", sample.line(workload, round + 1, rounds));
-                samples.push(sample);
+    let mut samples = Vec::new();
+    for round in 0..common.rounds().count {
+        for workload in WORKLOADS
+            .iter()
+            .filter(|workload| common.wants(workload.name))
+        {
+            for kind in rotated(&Kind::ALL, round) {
+                samples.push(bench.sample(workload, kind, round)?);
             }
         }
     }
-    let machine = machine::describe(&args.dir, &[]);
+    let samples = Samples(samples);
+    let run = Run {
+        machine: machine::describe(&args.dir, &[]),
+        log_size: common.log_size.clone(),
+        ratios: report::ratios(&samples),
+        samples,
+    };
     bench.clean_up();
     match common.json {
-        true => report::json(&machine, &common.log_size, &samples),
+        true => print_json(&run),
         false => {
-            report::tables(&machine, &common.log_size, &samples);
+            run.print();
             Ok(())
         }
     }

@@ -5,13 +5,13 @@ use crate::contender::{Kind, Mounted};
 use crate::ext4::Ext4;
 use crate::load::{Amount, Prepared};
 use crate::workload::Workload;
-use anyhow::{Context, bail};
 use serde::Serialize;
-use std::fs::File;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
-use tonearm_bench::machine::{self, Surroundings, Watch};
+use tonearm_bench::machine::{self, Surroundings};
+use tonearm_bench::rounds::{self, Rounds};
+use tonearm_bench::{folder, process};
 
 /// Name of the folder that the benchmark makes for its files.
 const FOLDER: &str = "tonearm-bench-mount.tmp";
@@ -25,43 +25,26 @@ pub struct Bench {
     /// The peer, below which the other peer is.
     pub ext4: Ext4,
     amount: Amount,
-    quiet_max: Duration,
+    rounds: Rounds,
 }
 
-/// Result of a sample.
+/// Result of a sample; a rate is in the unit of the workload.
+pub type Sample = rounds::Sample<Figures>;
+
+/// What is measured besides the rate.
 #[derive(Serialize)]
-pub struct Sample {
-    /// Name of the workload.
-    pub workload: &'static str,
-    /// The file system.
-    pub contender: Kind,
-    /// Number of the round.
-    pub round: usize,
-    /// In a second, in the unit of the workload.
-    pub rate: f64,
+pub struct Figures {
     /// Processor time of the server for each unit, in us. ext4 has no server.
     pub cpu_us: Option<f64>,
-    /// What other programs used meanwhile.
-    #[serde(flatten)]
-    pub surroundings: Surroundings,
+    #[serde(skip)]
+    unit: &'static str,
 }
 
-impl Sample {
-    /// The line that a run prints for this sample.
-    pub fn line(&self, workload: &Workload, round: usize, rounds: usize) -> String {
-        let Self {
-            contender, rate, ..
-        } = self;
-        let cpu = self
-            .cpu_us
-            .map_or(String::new(), |cpu| format!("{cpu:.1} us of its server"));
-        format!(
-            "round {round}/{rounds} {:12} {:12} {rate:>8.0} {:9} {cpu:24} {}",
-            workload.name,
-            contender.name(),
-            workload.unit,
-            self.surroundings.line()
-        )
+impl rounds::Figures for Figures {
+    fn line(&self, rate: f64) -> String {
+        let cpu = self.cpu_us;
+        let cpu = cpu.map_or(String::new(), |cpu| format!("{cpu:.1} us of its server"));
+        format!("{rate:>8.0} {:9} {cpu:24}", self.unit)
     }
 }
 
@@ -72,18 +55,8 @@ impl Bench {
     /// When there is no space, or a program is missing.
     pub fn prepare(args: &Args) -> anyhow::Result<Self> {
         let common = &args.common;
-        // The folder is a new one, because it is removed at the end. An interrupted run may have left one.
-        let dir = args.dir.join(FOLDER);
-        if dir.exists() {
-            std::fs::remove_dir_all(&dir)?;
-        }
-        std::fs::create_dir_all(&dir)?;
-        let dir = dir.canonicalize()?;
-        let tonearm = &common.tonearm;
-        let tonearm = tonearm.canonicalize().with_context(|| {
-            let path = tonearm.display();
-            format!("{path} is missing: cargo build --release -p tonearm")
-        })?;
+        let dir = folder::make_new(&args.dir, FOLDER)?;
+        let tonearm = process::tonearm(&common.tonearm)?;
         let ext4 = Ext4::new(&dir, args.mib)?;
         let quick = |asked: Option<u64>, quick, full| common.seconds(asked, quick, full);
         let bench = Self {
@@ -92,21 +65,16 @@ impl Bench {
                 files: quick(args.files, 5_000, 50_000),
                 sequential_mib: quick(args.sequential_mib, 128, 1024),
             },
-            quiet_max: common.quiet_max(),
+            rounds: common.rounds(),
             tonearm,
             ext4,
             dir,
         };
-        let made = Command::new(&bench.tonearm)
-            .arg("create")
-            .arg(bench.store())
-            .args(["--size", &format!("{}MiB", args.mib)])
-            .args(["--log-size", &common.log_size])
-            .args(["--no-volume", "--preallocate"])
-            .output()?;
-        if !made.status.success() {
-            bail!("tonearm: {}", String::from_utf8_lossy(&made.stderr).trim());
-        }
+        let mut create = Command::new(&bench.tonearm);
+        create.arg("create").arg(bench.store());
+        create.args(["--size", &format!("{}MiB", args.mib)]);
+        create.args(["--log-size", &common.log_size]);
+        process::run(create.args(["--no-volume", "--preallocate"]))?;
         Ok(bench)
     }
 
@@ -125,28 +93,26 @@ impl Bench {
         kind: Kind,
         round: usize,
     ) -> anyhow::Result<Sample> {
-        let surroundings = |sample: &Sample| sample.surroundings;
-        machine::quieter(!self.quiet_max.is_zero(), surroundings, || {
-            self.sample_once(workload, kind, round)
-        })
+        self.rounds
+            .sample((workload.name, kind.name()), round, true, || {
+                self.sample_once(workload, kind, round as u64 + 1)
+            })
     }
 
     fn sample_once(
         &self,
         workload: &'static Workload,
         kind: Kind,
-        round: usize,
-    ) -> anyhow::Result<Sample> {
+        seed: u64,
+    ) -> anyhow::Result<(f64, Figures, Surroundings)> {
         let mounted = Mounted::start(self, kind)?;
         let root = mounted.root().join("load");
         let below = (kind == Kind::Passthrough).then(|| self.ext4.root().join("load"));
-        let seed = round as u64 + 1;
         let load = Prepared::new(workload, self.amount, &root, below.as_deref(), seed)?;
-        // No sample pays for what was written before it.
-        for place in [self.ext4.root(), &self.dir] {
-            sync(place)?;
+        for place in [self.ext4.root(), &*self.dir] {
+            folder::sync(place)?;
         }
-        let watch = Watch::begin(self.quiet_max);
+        let watch = self.rounds.watch();
         let cpu = || mounted.pid().map(machine::cpu_seconds);
         let before = cpu();
         let done = load.run()?;
@@ -155,14 +121,12 @@ impl Bench {
         load.clean_up()?;
         mounted.stop()?;
         let times = before.zip(after);
-        Ok(Sample {
-            workload: workload.name,
-            contender: kind,
-            round,
-            rate: done.operations as f64 / done.span.as_secs_f64(),
+        let figures = Figures {
             cpu_us: times.map(|(a, b)| (b - a) * 1e6 / done.operations.max(1) as f64),
-            surroundings,
-        })
+            unit: workload.unit,
+        };
+        let rate = done.operations as f64 / done.span.as_secs_f64();
+        Ok((rate, figures, surroundings))
     }
 
     /// Unmounts, and removes the folder.
@@ -170,10 +134,6 @@ impl Bench {
         let Self { dir, ext4, .. } = self;
         drop(ext4);
         // A folder that cannot be removed does no harm to the next run.
-        let _ = std::fs::remove_dir_all(dir);
+        let _ = folder::remove(&dir);
     }
-}
-
-fn sync(place: &Path) -> anyhow::Result<()> {
-    rustix::fs::syncfs(File::open(place)?).context("cannot sync the file system")
 }

@@ -1,21 +1,22 @@
 //! Measures what an archive in a folder costs, in pairs with the same load without one, and how fast it restores compared with a
 //! plain copy.
 
-use crate::recorder::workload;
 use crate::sample::{Bench, Sample};
 use crate::server::{Kind, Server};
 use crate::traffic::{Rates, Traffic};
 use crate::workload::Workload;
 use anyhow::{Context, bail};
-use rustix::fs::Advice;
 use serde::Serialize;
 use serde_json::Value;
 use std::cell::RefCell;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
 use std::time::{Duration, Instant};
-use tonearm_bench::folder::{bytes, files};
+use tonearm_bench::folder::{self, bytes, files};
+use tonearm_bench::process;
+use tonearm_bench::report::{Column, Goal};
+use tonearm_bench::rounds::in_turn;
 
 /// Name on the command line.
 pub const NAME: &str = "archive";
@@ -51,41 +52,34 @@ pub struct Pair {
     pub gaps: u64,
 }
 
+/// The figures of a pair.
+pub const COLUMNS: [Column<Pair>; 7] = [
+    Column::with_goal(
+        "ratio",
+        3,
+        |pair| Some(pair.with.rate / pair.without.rate),
+        |pair| {
+            let is_durable = pair.with.workload.starts_with("flush");
+            is_durable.then_some(Goal::AtLeast(TARGET))
+        },
+    ),
+    Column::new("with its reads and writes alone", 3, |pair| {
+        Some(pair.with_traffic.rate / pair.without.rate)
+    }),
+    Column::new("MiB archived", 1, |pair| Some(pair.archived_mib)),
+    Column::new("MiB put", 1, |pair| Some(pair.put_mib)),
+    Column::new("MiB per CPU second", 0, Pair::mib_per_cpu_second),
+    Column::new("lag in commits", 0, |pair| Some(pair.lag_commits as f64)),
+    Column::new("gaps", 0, |pair| Some(pair.gaps as f64)),
+];
+
 impl Pair {
-    /// Rate with an archive by that without.
-    pub fn ratio(&self) -> f64 {
-        self.with.rate / self.without.rate
-    }
-
-    /// Rate with the traffic of an archive by that without.
-    pub fn traffic_ratio(&self) -> f64 {
-        self.with_traffic.rate / self.without.rate
-    }
-
     /// MiB that are archived for each second of processor time: of what the server used more for each request than without
     /// an archive. None when nothing was archived or it did not use more.
-    pub fn mib_per_cpu_second(&self) -> Option<f64> {
-        let seconds = (self.with.cpu_us - self.without.cpu_us) * 1e-6 * self.with.requests as f64;
+    fn mib_per_cpu_second(&self) -> Option<f64> {
+        let (with, without) = (&self.with.figures, &self.without.figures);
+        let seconds = (with.cpu_us - without.cpu_us) * 1e-6 * with.requests as f64;
         (seconds > 0.0 && self.archived_mib > 0.0).then(|| self.archived_mib / seconds)
-    }
-
-    /// The lines that a run prints for this pair.
-    pub fn lines(&self, round: usize, rounds: usize) -> String {
-        format!(
-            "{}\n{}\n{}\n{NAME} {}: {:.3}, with its traffic {:.3}, {:.1} MiB archived ({:.1} MiB put), {} MiB per CPU second, lag of {} commits, {} gaps",
-            self.without.line(round, rounds),
-            self.with.line(round, rounds),
-            self.with_traffic.line(round, rounds),
-            self.with.workload,
-            self.ratio(),
-            self.traffic_ratio(),
-            self.archived_mib,
-            self.put_mib,
-            self.mib_per_cpu_second()
-                .map_or("-".into(), |mib| format!("{mib:.0}")),
-            self.lag_commits,
-            self.gaps
-        )
     }
 }
 
@@ -100,29 +94,27 @@ pub struct Restore {
     pub mib: f64,
 }
 
-impl Restore {
-    /// Rate of the restore by that of the copy.
-    pub fn ratio(&self) -> f64 {
-        self.copy_s / self.restore_s
-    }
-
-    /// The line that a run prints for this restore.
-    pub fn line(&self, round: usize, rounds: usize) -> String {
-        format!(
-            "round {round}/{rounds} restore of {:.0} MiB: {:.2} s, copy of its objects {:.2} s",
-            self.mib, self.restore_s, self.copy_s
-        )
-    }
-}
+/// The figures of a restore.
+pub const RESTORE: [Column<Restore>; 4] = [
+    Column::new("MiB/s", 0, |it| Some(it.mib / it.restore_s)),
+    Column::with_goal(
+        "by the rate of a copy of the objects",
+        2,
+        |it| Some(it.copy_s / it.restore_s),
+        |_| Some(Goal::AtLeast(TARGET_RESTORE)),
+    ),
+    Column::new("restore, s", 2, |it| Some(it.restore_s)),
+    Column::new("copy, s", 2, |it| Some(it.copy_s)),
+];
 
 /// Takes both samples.
 ///
 /// # Errors
 /// When the server, the load or the archive fails.
 pub fn measure(bench: &Bench, name: &str, round: usize) -> anyhow::Result<Pair> {
-    let workload: &Workload = workload(name)?;
+    let workload = Workload::named(name);
     let statuses = RefCell::new(None);
-    let (without, with) = bench.pair(workload, round, || Archived::start(bench, &statuses))?;
+    let [without, with] = bench.pair(workload, round, || Archived::start(bench, &statuses))?;
     let statuses = statuses.into_inner().context("the archive's status")?;
     let (before, after): (Value, Value) = statuses;
     if after["state"] != "running" {
@@ -160,20 +152,8 @@ fn folder(bench: &Bench) -> PathBuf {
     bench.archive_dir.join("tonearm-bench-archive")
 }
 
-fn url(bench: &Bench) -> String {
-    format!("file://{}", folder(bench).display())
-}
-
 fn tonearm(bench: &Bench, arguments: &[&str]) -> anyhow::Result<Vec<u8>> {
-    let done = Command::new(&bench.tonearm)
-        .args(arguments)
-        .stderr(Stdio::piped())
-        .output()?;
-    if !done.status.success() {
-        let text = String::from_utf8_lossy(&done.stderr);
-        bail!("tonearm {}: {}", arguments[0], text.trim());
-    }
-    Ok(done.stdout)
+    process::run(Command::new(&bench.tonearm).args(arguments))
 }
 
 fn status(bench: &Bench) -> anyhow::Result<Value> {
@@ -197,7 +177,7 @@ impl<'a> Archived<'a> {
     fn start(bench: &'a Bench, statuses: &'a Statuses) -> anyhow::Result<Self> {
         let before = archive(bench)?;
         // The base is written to the same disk.
-        bench.sync()?;
+        folder::sync(&bench.dir)?;
         Ok(Self {
             bench,
             before,
@@ -225,12 +205,10 @@ impl Drop for Archived<'_> {
 
 /// Starts a new archive of the served store, and waits until its base is complete and all commits are archived.
 fn archive(bench: &Bench) -> anyhow::Result<Value> {
-    if folder(bench).exists() {
-        fs::remove_dir_all(folder(bench))?;
-    }
+    folder::remove(&folder(bench))?;
     let store = bench.target(Kind::Tonearm);
     let store = store.to_str().context("a path")?;
-    let address = url(bench);
+    let address = folder::url(&folder(bench));
     let start = ["archive", "start", store, &address];
     tonearm(
         bench,
@@ -249,7 +227,7 @@ fn archive(bench: &Bench) -> anyhow::Result<Value> {
     }
 }
 
-/// Restores the store, and copies the objects, each from a cold cache; which one comes first changes from round to round.
+/// Restores the store, and copies the objects, each from a cold cache. Which one comes first changes from round to round.
 ///
 /// # Errors
 /// When the archive cannot be made, restored or copied.
@@ -257,56 +235,34 @@ pub fn measure_restore(bench: &Bench, round: usize) -> anyhow::Result<Restore> {
     let server = Server::start(bench, Kind::Tonearm, &bench.target(Kind::Tonearm), &[])?;
     archive(bench)?;
     server.stop()?;
-    let (mut restore_s, mut copy_s) = (0.0, 0.0);
-    for turn in 0..2 {
-        bench.sync()?;
-        make_cold(&folder(bench))?;
-        let began = Instant::now();
-        let is_restore = (turn + round).is_multiple_of(2);
-        match is_restore {
-            true => {
-                let to = bench.dir.join("restored.tn");
-                let size = ["--log-size", &bench.log_size];
-                let to_text = to.to_str().context("a path")?;
-                tonearm(
-                    bench,
-                    &[&["restore", &url(bench), to_text], &size[..]].concat(),
-                )?;
-                bench.sync()?;
-                restore_s = began.elapsed().as_secs_f64();
-                fs::remove_file(to)?;
-            }
-            false => {
-                let to = bench.dir.join("archive.copy");
-                copy(&folder(bench), &to)?;
-                bench.sync()?;
-                copy_s = began.elapsed().as_secs_f64();
-                fs::remove_dir_all(to)?;
-            }
+    let archive = folder(bench);
+    let to = bench.dir.join("restored");
+    let to_text = to.to_str().context("a path")?;
+    let [restore_s, copy_s] = in_turn(round, |which| {
+        folder::sync(&bench.dir)?;
+        for path in files(&archive)? {
+            folder::make_cold(&path)?;
         }
-    }
-    let bytes = bytes(&folder(bench))?;
-    fs::remove_dir_all(folder(bench))?;
+        let began = Instant::now();
+        if which == 0 {
+            let restore = ["restore", &folder::url(&archive), to_text];
+            tonearm(
+                bench,
+                &[&restore[..], &["--log-size", &bench.log_size]].concat(),
+            )?;
+        } else {
+            folder::copy(&archive, &to, |from, to| fs::copy(from, to))?;
+        }
+        folder::sync(&bench.dir)?;
+        let seconds = began.elapsed().as_secs_f64();
+        folder::remove(&to)?;
+        Ok(seconds)
+    })?;
+    let mib = bytes(&archive)? as f64 / (1 << 20) as f64;
+    folder::remove(&archive)?;
     Ok(Restore {
         restore_s,
         copy_s,
-        mib: bytes as f64 / (1 << 20) as f64,
+        mib,
     })
-}
-
-fn copy(from: &Path, to: &Path) -> anyhow::Result<()> {
-    for path in files(from)? {
-        let target = to.join(path.strip_prefix(from)?);
-        fs::create_dir_all(target.parent().context("a folder")?)?;
-        fs::copy(&path, target)?;
-    }
-    Ok(())
-}
-
-/// Drops the files from the page cache.
-fn make_cold(folder: &Path) -> anyhow::Result<()> {
-    for path in files(folder)? {
-        rustix::fs::fadvise(File::open(path)?, 0, None, Advice::DontNeed)?;
-    }
-    Ok(())
 }

@@ -4,11 +4,14 @@
 use crate::content::Content;
 use crate::sample::{Bench, Sample};
 use crate::server::Kind;
-use crate::workload::{Load, Span, Workload};
+use crate::workload::{BASE, Load, Workload};
 use anyhow::{Context, bail};
 use serde::Serialize;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
+use tonearm_bench::report::{Column, Goal};
+use tonearm_bench::rounds::in_turn;
 use tonearm_vhost_driver::{Guest, Kind as Request};
 
 /// Name on the command line.
@@ -36,60 +39,49 @@ pub struct Pair {
     pub guest: Sample,
 }
 
-impl Pair {
-    /// Rate by vhost-user by that by NBD.
-    pub fn ratio(&self) -> f64 {
-        self.guest.rate / self.nbd.rate
-    }
-
-    /// Processor time of a request by vhost-user, by that by NBD.
-    pub fn cpu_ratio(&self) -> f64 {
-        self.guest.cpu_us / self.nbd.cpu_us
-    }
-
-    /// The lines that a run prints for this pair.
-    pub fn lines(&self, round: usize, rounds: usize) -> String {
-        format!(
-            "{}\n{}\n{NAME} depth {}: rate {:.2}, processor time {:.2}",
-            self.nbd.line(round, rounds),
-            self.guest.line(round, rounds),
-            self.depth,
-            self.ratio(),
-            self.cpu_ratio()
-        )
-    }
-}
+/// The figures of a pair.
+pub const COLUMNS: [Column<Pair>; 6] = [
+    Column::new("NBD", 0, |pair| Some(pair.nbd.rate)),
+    Column::new("vhost-user", 0, |pair| Some(pair.guest.rate)),
+    Column::with_goal(
+        "ratio",
+        2,
+        |pair| Some(pair.guest.rate / pair.nbd.rate),
+        |pair| (pair.depth == 1).then_some(Goal::AtLeast(TARGET)),
+    ),
+    Column::new("NBD, us", 1, |pair| Some(pair.nbd.figures.cpu_us)),
+    Column::new("vhost-user, us", 1, |pair| Some(pair.guest.figures.cpu_us)),
+    Column::with_goal(
+        "ratio",
+        2,
+        |pair| Some(pair.guest.figures.cpu_us / pair.nbd.figures.cpu_us),
+        |_| Some(Goal::AtMost(TARGET_CPU)),
+    ),
+];
 
 /// Where the server's socket for guests is.
 pub fn socket(bench: &Bench) -> PathBuf {
     bench.dir.join("bench.vm")
 }
 
-/// Takes both samples. Which one comes first changes from round to round.
+/// Takes both samples.
 ///
 /// # Errors
 /// When the server or the load fails.
 pub fn measure(bench: &Bench, depth: usize, round: usize) -> anyhow::Result<Pair> {
-    let workload = |name, load| Workload {
-        name,
-        title: TITLE,
-        load,
-        span: Span::Normal,
-        target: None,
-        cold: false,
-        native_too: false,
-    };
-    let nbd = workload("nbd", Load::Batches(depth));
-    let guest = workload("vhost-user", Load::Guest(depth));
-    let sample = |workload| bench.sample(workload, Kind::Tonearm, round);
-    let (nbd, guest) = if round.is_multiple_of(2) {
-        let nbd = sample(&nbd)?;
-        (nbd, sample(&guest)?)
-    } else {
-        let guest = sample(&guest)?;
-        (sample(&nbd)?, guest)
-    };
+    let [nbd, guest] = in_turn(round, |which| {
+        let (name, load) = match which {
+            0 => ("nbd", Load::Batches(depth)),
+            _ => (NAME, Load::Guest(depth)),
+        };
+        let workload = Workload { name, load, ..BASE };
+        bench.sample(&workload, Kind::Tonearm, round)
+    })?;
     Ok(Pair { depth, nbd, guest })
+}
+
+fn answered<T>(result: Result<T, impl Display>) -> anyhow::Result<T> {
+    result.map_err(|error| anyhow::anyhow!("vhost-user: {error}"))
 }
 
 /// A guest, and the content of its writes.
@@ -105,11 +97,8 @@ impl Driver {
     /// # Errors
     /// When the server refuses it.
     pub fn connect(socket: &Path, seed: u64) -> anyhow::Result<Self> {
-        let guest = Guest::connect(socket, 0);
-        let mut guest = guest.map_err(|error| anyhow::anyhow!("vhost-user: {error}"))?;
-        let configuration = guest.configuration();
-        let configuration =
-            configuration.map_err(|error| anyhow::anyhow!("vhost-user: {error}"))?;
+        let mut guest = answered(Guest::connect(socket, 0))?;
+        let configuration = answered(guest.configuration())?;
         let sectors = configuration.first_chunk::<8>().context("a capacity")?;
         let mut content = Content::new();
         content.seed(seed);
@@ -146,8 +135,7 @@ impl Driver {
     fn wait(&mut self, mut count: usize) -> anyhow::Result<()> {
         self.guest.kick();
         while count > 0 {
-            let done = self.guest.wait();
-            for (_, status) in done.map_err(|error| anyhow::anyhow!("vhost-user: {error}"))? {
+            for (_, status) in answered(self.guest.wait())? {
                 if status != 0 {
                     bail!("a request of the guest failed with status {status}");
                 }

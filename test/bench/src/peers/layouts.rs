@@ -7,8 +7,10 @@ use crate::sample::Bench;
 use crate::server::{Kind, Server};
 use anyhow::{Context, bail};
 use serde::Serialize;
-use std::process::{Command, Stdio};
-use tonearm_bench::machine::{Surroundings, Watch};
+use std::process::Command;
+use tonearm_bench::machine::{Surroundings, peak_bytes};
+use tonearm_bench::report::{Column, Goal, line};
+use tonearm_bench::{folder, process};
 
 /// Name on the command line.
 pub const NAME: &str = "layouts";
@@ -64,28 +66,29 @@ pub struct Case {
     pub surroundings: Surroundings,
 }
 
-impl Case {
-    /// The line that a run prints for this case.
-    pub fn line(&self) -> String {
-        format!(
-            "{NAME} {:8} {:9} {:>4}: {:>7.0}/s, {:.1} times the store, write cost {:.2}, longest wait {:.0} ms (the disk's own \
-             {:.0} ms), {}",
-            self.load,
-            self.layout,
-            self.used(),
-            self.rate,
-            self.times,
-            self.write_cost,
-            self.longest_ms,
-            self.disk_longest_ms,
-            self.surroundings.line()
-        )
-    }
+/// The figures of a case.
+pub const COLUMNS: [Column<Case>; 8] = [
+    Column::new("writes/s", 0, |case| Some(case.rate)),
+    Column::new("times the store", 1, |case| Some(case.times)),
+    Column::new("write cost", 2, |case| Some(case.write_cost)),
+    Column::new("p99.9 ms", 1, |case| Some(case.p999_ms)),
+    Column::with_goal(
+        "longest ms",
+        0,
+        |case| Some(case.longest_ms),
+        |_| Some(Goal::AtMost(TARGET_MS)),
+    ),
+    Column::new("disk's longest ms", 0, |case| Some(case.disk_longest_ms)),
+    Column::new("memory, MiB", 0, |case| Some(case.peak_mib)),
+    Column::new("--memory", 0, |case| Some(case.memory_mib as f64)),
+];
 
-    /// Share of used space in a table.
-    pub fn used(&self) -> String {
-        self.utilisation_percent
-            .map_or(String::new(), |percent| format!("{percent} %"))
+impl Case {
+    /// Load, layout and share of used space.
+    pub fn label(&self) -> String {
+        let used = self.utilisation_percent;
+        let used = used.map_or(String::new(), |percent| format!(" {percent} %"));
+        format!("{} {}{used}", self.load, self.layout)
     }
 }
 
@@ -104,7 +107,8 @@ pub fn measure(bench: &Bench, quick: bool) -> anyhow::Result<Vec<Case>> {
             for used in shares {
                 let case = measure_one(bench, quick, layout, used, load, options)
                     .with_context(|| format!("{layout}, {load}"))?;
-                eprintln!("{}", case.line());
+                let (label, line) = (case.label(), line(&COLUMNS, &case));
+                eprintln!("{NAME} {label}: {line}, {}", case.surroundings.line());
                 cases.push(case);
             }
         }
@@ -131,13 +135,7 @@ fn measure_one(
     if let Some(used) = used {
         create.args(["--spare", &(100 - used).to_string()]);
     }
-    let status = create
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()?;
-    if !status.success() {
-        bail!("tonearm create: {status}");
-    }
+    process::run(&mut create)?;
     let more = ["--memory", &memory];
     let separation = ["--separation-interval", INTERVAL_SECONDS];
     let server = Server::start(
@@ -147,12 +145,12 @@ fn measure_one(
         &[&more[..], &separation[..]].concat(),
     )?;
     server.connect()?.fill()?;
-    bench.sync()?;
+    folder::sync(&bench.dir)?;
     let written = format!("--io_size={}m", size_mib * times);
     let mut arguments = vec!["--rw=randwrite", "--bs=4k", "--iodepth=32", "--norandommap"];
     arguments.push(&written);
     arguments.extend(options);
-    let watch = Watch::begin(bench.quiet_max);
+    let watch = bench.rounds.watch();
     let before = stats(bench, &store)?;
     let probe = Probe::start(&bench.dir)?;
     let done = fio::run(&server.uri(), &arguments, LIMIT_SECONDS, 0, true);
@@ -160,7 +158,7 @@ fn measure_one(
     let done = done?;
     let after = stats(bench, &store)?;
     let surroundings = watch.end();
-    let peak_mib = peak_mib(server.pid())?;
+    let peak_mib = peak_bytes(server.pid()) as f64 / f64::from(1 << 20);
     server.stop()?;
     std::fs::remove_file(&store)?;
     let home = |name: &str| Ok::<_, anyhow::Error>(number(&after, name)? - number(&before, name)?);
@@ -182,13 +180,4 @@ fn measure_one(
         memory_mib: size_mib / MEMORY_PART,
         surroundings,
     })
-}
-
-/// Most memory that a process has used.
-fn peak_mib(pid: u32) -> anyhow::Result<f64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
-    let line = text.lines().find(|line| line.starts_with("VmHWM:"));
-    let kib = line.and_then(|line| line.split_ascii_whitespace().nth(1));
-    let kib: f64 = kib.context("no VmHWM")?.parse()?;
-    Ok(kib / 1024.0)
 }

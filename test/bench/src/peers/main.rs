@@ -26,11 +26,13 @@ mod workload;
 use anyhow::Context;
 use clap::Parser;
 use report::Run;
-use sample::{Bench, Sample};
+use sample::Bench;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tonearm_bench::machine;
 use tonearm_bench::options::{self, Common};
+use tonearm_bench::report::print_json;
+use tonearm_bench::rounds::{Samples, rotated};
+use tonearm_bench::{folder, machine};
 use workload::WORKLOADS;
 
 /// Measures Tonearm and its peers on this machine's disk.
@@ -65,126 +67,90 @@ fn main() -> ExitCode {
 fn run() -> anyhow::Result<()> {
     let args = Args::parse();
     let common = &args.common;
+    let workloads = WORKLOADS
+        .iter()
+        .map(|workload| (workload.name, workload.title));
+    let parts = [
+        (recovery::NAME, recovery::TITLE),
+        (recorder::NAME, recorder::TITLE),
+        (archive::NAME, archive::TITLE),
+        (guest::NAME, guest::TITLE),
+        (no_disk::NAME, no_disk::TITLE),
+        (layouts::NAME, layouts::TITLE),
+    ];
+    let known: Vec<_> = workloads.chain(parts).collect();
     if common.list {
-        for workload in WORKLOADS {
-            println!("{:16} {}", workload.name, workload.title);
-        }
-        println!("{:16} {}", recovery::NAME, recovery::TITLE);
-        println!("{:16} {}", recorder::NAME, recorder::TITLE);
-        println!("{:16} {}", archive::NAME, archive::TITLE);
-        println!("{:16} {}", guest::NAME, guest::TITLE);
-        println!("{:16} {}", no_disk::NAME, no_disk::TITLE);
-        println!("{:16} {}", layouts::NAME, layouts::TITLE);
+        options::print_names(&known, 16);
         return Ok(());
     }
-    let known = WORKLOADS.iter().map(|workload| workload.name);
-    let more = [
-        recovery::NAME,
-        recorder::NAME,
-        archive::NAME,
-        guest::NAME,
-        no_disk::NAME,
-        layouts::NAME,
-    ];
-    let known: Vec<_> = known.chain(more).collect();
     options::check_names(&common.only, "workload", &known)?;
-    let wanted = |name: &str| options::wanted(&common.only, name);
-    let rounds = common.rounds();
-    let mut bench = Bench {
-        dir: args.dir.clone(),
-        archive_dir: args.archive_dir.clone().unwrap_or(args.dir.clone()),
-        tonearm: common.tonearm.clone(),
-        log_size: common.log_size.clone(),
-        seconds: common.seconds(args.seconds, 1, 5),
-        sustained_seconds: common.seconds(args.sustained_seconds, 5, 60),
-        quiet_max: common.quiet_max(),
-    };
-    server::check_tools(&bench)?;
-    bench.prepare().context("cannot make the targets")?;
-    let mut samples: Vec<Sample> = Vec::new();
-    for round in 0..rounds {
-        for workload in WORKLOADS.iter().filter(|workload| wanted(workload.name)) {
-            let servers = workload.servers();
-            for turn in 0..servers.len() {
-                let kind = servers[(turn + round) % servers.len()];
-                let sample = bench
-                    .sample(workload, kind, round)
-                    .with_context(|| format!("{} on {}", workload.name, kind.name()))?;
-                eprintln!("{}", sample.line(round + 1, rounds));
-                samples.push(sample);
+    server::check_tools()?;
+    let bench = Bench::prepare(&args).context("cannot make the targets")?;
+    let mut samples = Vec::new();
+    for round in 0..bench.rounds.count {
+        for workload in WORKLOADS
+            .iter()
+            .filter(|workload| common.wants(workload.name))
+        {
+            for kind in rotated(&workload.servers(), round) {
+                samples.push(bench.sample(workload, kind, round)?);
             }
         }
     }
-    let mut recoveries = Vec::new();
-    if wanted(recovery::NAME) {
-        for round in 0..rounds {
-            let recovery = recovery::measure(&bench).context("recovery")?;
-            eprintln!("{}", recovery.line(round + 1, rounds));
-            recoveries.push(recovery);
-        }
-    }
-    let mut recorders = Vec::new();
-    if wanted(recorder::NAME) {
-        for round in 0..rounds {
-            for name in recorder::LOADS {
-                let load = recorder::workload(name)?;
-                let pair = recorder::measure(&bench, load, round).context("recorder")?;
-                eprintln!("{}", pair.lines(round + 1, rounds));
-                recorders.push(pair);
-            }
-        }
-    }
-    let (mut archives, mut restores) = (Vec::new(), Vec::new());
-    if wanted(archive::NAME) {
-        for round in 0..rounds {
-            for name in archive::LOADS {
-                let pair = archive::measure(&bench, name, round).context("archive")?;
-                eprintln!("{}", pair.lines(round + 1, rounds));
-                archives.push(pair);
-            }
-            let restore = archive::measure_restore(&bench, round).context("restore")?;
-            eprintln!("{}", restore.line(round + 1, rounds));
-            restores.push(restore);
-        }
-    }
-    let mut guests = Vec::new();
-    if wanted(guest::NAME) {
-        for round in 0..rounds {
-            for depth in guest::DEPTHS {
-                let pair = guest::measure(&bench, depth, round).context("vhost-user")?;
-                eprintln!("{}", pair.lines(round + 1, rounds));
-                guests.push(pair);
-            }
-        }
-    }
-    let mut disks = Vec::new();
-    if wanted(no_disk::NAME) {
-        for round in 0..rounds {
-            let triple = no_disk::measure(&bench, round).context("no-disk")?;
-            eprintln!("{}", triple.lines(round + 1, rounds));
-            disks.push(triple);
-        }
-    }
-    let mut cases = Vec::new();
-    if wanted(layouts::NAME) {
-        cases = layouts::measure(&bench, common.quick).context("layouts")?;
-    }
-    bench.clean_up();
+    let bench = &bench;
+    let samples = Samples(samples);
     let run = Run {
-        machine: machine::describe(&args.dir, &["nbdkit", "qemu-nbd", "fio"]),
         log_size: common.log_size.clone(),
+        workloads: report::ratios(&samples),
         samples,
-        recoveries,
-        recorders,
-        archives,
-        restores,
-        guests,
-        disks,
-        layouts: cases,
+        recoveries: common.each(
+            recovery::NAME,
+            &[()],
+            |(), _| recovery::measure(bench),
+            &recovery::COLUMNS,
+        )?,
+        recorders: common.each(
+            recorder::NAME,
+            &recorder::LOADS,
+            |name, round| recorder::measure(bench, name, round),
+            &recorder::COLUMNS,
+        )?,
+        archives: common.each(
+            archive::NAME,
+            &archive::LOADS,
+            |name, round| archive::measure(bench, name, round),
+            &archive::COLUMNS,
+        )?,
+        restores: common.each(
+            archive::NAME,
+            &[()],
+            |(), round| archive::measure_restore(bench, round),
+            &archive::RESTORE,
+        )?,
+        guests: common.each(
+            guest::NAME,
+            &guest::DEPTHS,
+            |depth, round| guest::measure(bench, depth, round),
+            &guest::COLUMNS,
+        )?,
+        disks: common.each(
+            no_disk::NAME,
+            &[()],
+            |(), round| no_disk::measure(bench, round),
+            &no_disk::COLUMNS,
+        )?,
+        layouts: match common.wants(layouts::NAME) {
+            true => layouts::measure(bench, common.quick).context(layouts::NAME)?,
+            false => Vec::new(),
+        },
+        machine: machine::describe(&bench.dir, &["nbdkit", "qemu-nbd", "fio"]),
     };
-    if common.json {
-        return run.json();
+    folder::remove(&bench.dir)?;
+    match common.json {
+        true => print_json(&run),
+        false => {
+            run.print();
+            Ok(())
+        }
     }
-    run.print();
-    Ok(())
 }

@@ -3,11 +3,13 @@
 
 use crate::sample::{Bench, Sample};
 use crate::server::Kind;
-use crate::workload::{WORKLOADS, Workload};
+use crate::workload::Workload;
 use anyhow::Context;
 use serde::Serialize;
-use std::fs;
 use std::path::Path;
+use tonearm_bench::folder;
+use tonearm_bench::report::{Column, Goal};
+use tonearm_bench::rounds::in_turn;
 
 /// Name on the command line.
 pub const NAME: &str = "no-disk";
@@ -16,6 +18,8 @@ pub const TITLE: &str = "4K random write + flush, 8 clients: store on the disk, 
 /// Least ratio of the rates.
 pub const TARGET: f64 = 0.6;
 
+/// The workload.
+const LOAD: &str = "flush-8";
 /// A file system in memory.
 const MEMORY: &str = "/dev/shm";
 
@@ -31,69 +35,62 @@ pub struct Triple {
 }
 
 impl Triple {
-    /// Rate with the disk by that without.
-    pub fn ratio(&self) -> f64 {
-        self.disk.rate / self.memory.rate
-    }
-
-    /// Rate of Tonearm by that of nbdkit, both in memory.
-    pub fn peer_ratio(&self) -> f64 {
-        self.memory.rate / self.nbdkit.rate
-    }
-
     /// All three.
     pub fn samples(&self) -> [&Sample; 3] {
         [&self.disk, &self.memory, &self.nbdkit]
     }
-
-    /// The lines that a run prints for these samples.
-    pub fn lines(&self, round: usize, rounds: usize) -> String {
-        let lines = self.samples().map(|sample| sample.line(round, rounds));
-        let (disk, peer) = (self.ratio(), self.peer_ratio());
-        format!(
-            "{}\n{NAME}: by memory {disk:.2}; in memory by nbdkit {peer:.2}",
-            lines.join("\n")
-        )
-    }
 }
 
-/// Takes the samples of a round, one after the other. The first one changes from round to round.
+/// The figures of three samples.
+pub const COLUMNS: [Column<Triple>; 8] = [
+    Column::new("tonearm", 0, |it| Some(it.disk.rate)),
+    Column::new("in memory", 0, |it| Some(it.memory.rate)),
+    Column::new("nbdkit memory", 0, |it| Some(it.nbdkit.rate)),
+    Column::with_goal(
+        "disk by memory",
+        2,
+        |it| Some(it.disk.rate / it.memory.rate),
+        |_| Some(Goal::AtLeast(TARGET)),
+    ),
+    Column::new("tonearm by nbdkit, both in memory", 2, |it| {
+        Some(it.memory.rate / it.nbdkit.rate)
+    }),
+    Column::new("us of the processor: tonearm", 1, |it| {
+        Some(it.disk.figures.cpu_us)
+    }),
+    Column::new("in memory", 1, |it| Some(it.memory.figures.cpu_us)),
+    Column::new("nbdkit memory", 1, |it| Some(it.nbdkit.figures.cpu_us)),
+];
+
+/// Takes the samples of a round.
 ///
 /// # Errors
 /// When there is no room in memory, or the server or the load fails.
 pub fn measure(bench: &Bench, round: usize) -> anyhow::Result<Triple> {
-    let load = WORKLOADS.iter().find(|load| load.name == "flush-8");
-    let load = load.context("the workload flush-8")?;
-    let in_memory =
-        bench.in_dir(Path::new(MEMORY).join(format!("tonearm-bench-{}", std::process::id())));
-    fs::create_dir_all(&in_memory.dir).with_context(|| in_memory.dir.display().to_string())?;
-    let measured = samples(bench, &in_memory, load, round);
+    let dir = folder::make_new(
+        Path::new(MEMORY),
+        &format!("tonearm-bench-{}", std::process::id()),
+    );
+    let in_memory = bench.in_dir(dir.context(MEMORY)?);
+    let measured = in_memory
+        .create_store(&in_memory.target(Kind::Tonearm), &in_memory.log_size)
+        .and_then(|()| {
+            in_turn(round, |which| {
+                let (bench, kind, name) = match which {
+                    0 => (bench, Kind::Tonearm, LOAD),
+                    1 => (&in_memory, Kind::Tonearm, "in memory"),
+                    _ => (&in_memory, Kind::NbdkitMemory, "in memory"),
+                };
+                let load = Workload {
+                    name,
+                    ..*Workload::named(LOAD)
+                };
+                bench.sample(&load, kind, round)
+            })
+        });
     // What is left of it would keep the memory.
-    let _ = fs::remove_dir_all(&in_memory.dir);
-    measured
-}
-
-fn samples(
-    bench: &Bench,
-    in_memory: &Bench,
-    load: &Workload,
-    round: usize,
-) -> anyhow::Result<Triple> {
-    in_memory.create_store(&in_memory.target(Kind::Tonearm), &in_memory.log_size)?;
-    let mut taken = [None, None, None];
-    for turn in 0..taken.len() {
-        let which = (turn + round) % taken.len();
-        let (bench, kind, name) = match which {
-            0 => (bench, Kind::Tonearm, "flush-8"),
-            1 => (in_memory, Kind::Tonearm, "in memory"),
-            _ => (in_memory, Kind::NbdkitMemory, "in memory"),
-        };
-        let load = Workload { name, ..*load };
-        taken[which] = Some(bench.sample(&load, kind, round)?);
-    }
-    let [Some(disk), Some(memory), Some(nbdkit)] = taken else {
-        unreachable!("every turn takes another sample");
-    };
+    let _ = folder::remove(&in_memory.dir);
+    let [disk, memory, nbdkit] = measured?;
     Ok(Triple {
         disk,
         memory,

@@ -2,7 +2,7 @@
 
 use crate::sample::{Bench, Sample};
 use crate::server::Kind;
-use crate::workload::{WORKLOADS, Workload};
+use crate::workload::Workload;
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, ChildStderr, Command, Stdio};
+use tonearm_bench::report::{Column, Goal};
 
 /// Name on the command line.
 pub const NAME: &str = "recorder";
@@ -33,42 +34,25 @@ pub struct Pair {
     pub lost: u64,
 }
 
-impl Pair {
-    /// Rate with a recorder by that without.
-    pub fn ratio(&self) -> f64 {
-        self.with.rate / self.without.rate
-    }
-
-    /// The lines that a run prints for this pair.
-    pub fn lines(&self, round: usize, rounds: usize) -> String {
-        format!(
-            "{}\n{}\n{NAME} {}: {:.3}, {} requests recorded, {} lost",
-            self.without.line(round, rounds),
-            self.with.line(round, rounds),
-            self.with.workload,
-            self.ratio(),
-            self.recorded,
-            self.lost
-        )
-    }
-}
-
-/// The workload of this name.
-///
-/// # Errors
-/// When there is none.
-pub fn workload(name: &str) -> anyhow::Result<&'static Workload> {
-    let mut all = WORKLOADS.iter();
-    all.find(|workload| workload.name == name)
-        .with_context(|| format!("no workload {name}"))
-}
+/// The figures of a pair.
+pub const COLUMNS: [Column<Pair>; 3] = [
+    Column::with_goal(
+        "ratio",
+        3,
+        |pair| Some(pair.with.rate / pair.without.rate),
+        |_| Some(Goal::AtLeast(TARGET)),
+    ),
+    Column::new("requests recorded", 0, |pair| Some(pair.recorded as f64)),
+    Column::new("lost", 0, |pair| Some(pair.lost as f64)),
+];
 
 /// Takes both samples.
 ///
 /// # Errors
 /// When the server, the load or the recorder fails.
-pub fn measure(bench: &Bench, workload: &Workload, round: usize) -> anyhow::Result<Pair> {
-    let (without, with) = bench.pair(workload, round, || Recorder::start(bench))?;
+pub fn measure(bench: &Bench, name: &str, round: usize) -> anyhow::Result<Pair> {
+    let load = || Recorder::start(bench);
+    let [without, with] = bench.pair(Workload::named(name), round, load)?;
     let text = std::fs::read(bench.dir.join("recorder.json"))?;
     let summary: Value = serde_json::from_slice(&text).context("the recorder's summary")?;
     let number = |name: &str| summary[name].as_u64().with_context(|| format!("no {name}"));

@@ -8,7 +8,9 @@ use serde_json::Value;
 use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use tonearm_bench::machine::{Surroundings, Watch};
+use tonearm_bench::machine::Surroundings;
+use tonearm_bench::report::{Column, Goal};
+use tonearm_bench::{folder, process};
 
 /// Name on the command line.
 pub const NAME: &str = "recovery";
@@ -35,20 +37,19 @@ pub struct Recovery {
     pub surroundings: Surroundings,
 }
 
-impl Recovery {
-    /// The line that a run prints for this recovery.
-    pub fn line(&self, round: usize, rounds: usize) -> String {
-        format!(
-            "round {round}/{rounds} {NAME}: serves after {:.2} s (recovery {:.2} s), {} commits, log {} of {} MiB, {}",
-            self.serving_s,
-            self.recovery_s,
-            self.commits,
-            self.log_used_mib,
-            self.log_size_mib,
-            self.surroundings.line()
-        )
-    }
-}
+/// The figures of a recovery.
+pub const COLUMNS: [Column<Recovery>; 5] = [
+    Column::with_goal(
+        "serves after, s",
+        2,
+        |it| Some(it.serving_s),
+        |_| Some(Goal::AtMost(TARGET_S)),
+    ),
+    Column::new("of which recovery", 2, |it| Some(it.recovery_s)),
+    Column::new("commits", 0, |it| Some(it.commits as f64)),
+    Column::new("log used, MiB", 0, |it| Some(it.log_used_mib as f64)),
+    Column::new("of", 0, |it| Some(it.log_size_mib as f64)),
+];
 
 /// Fills the log, kills the server and starts it again.
 ///
@@ -60,9 +61,9 @@ pub fn measure(bench: &Bench) -> anyhow::Result<Recovery> {
     // With this much memory write-back is not forced before the log is full.
     let server = Server::start(bench, Kind::Tonearm, &store, &["--memory", "4GiB"])?;
     let (used, size) = fill_log(bench, &server, &store)?;
-    server.kill()?;
-    bench.sync()?;
-    let watch = Watch::begin(bench.quiet_max);
+    drop(server);
+    folder::sync(&bench.dir)?;
+    let watch = bench.rounds.watch();
     let server = Server::start(bench, Kind::Tonearm, &store, &["--memory", "4GiB"])?;
     let serving_s = server.started_in.as_secs_f64();
     let stats = stats(bench, &store)?;
@@ -110,11 +111,9 @@ fn fill_log(bench: &Bench, server: &Server, store: &Path) -> anyhow::Result<(u64
 /// # Errors
 /// When it has no output.
 pub fn stats(bench: &Bench, store: &Path) -> anyhow::Result<Value> {
-    let output = Command::new(&bench.tonearm)
-        .args(["stats", "--json"])
-        .arg(store)
-        .output()?;
-    serde_json::from_slice(&output.stdout).context("tonearm stats --json")
+    let mut command = Command::new(&bench.tonearm);
+    let text = process::run(command.args(["stats", "--json"]).arg(store))?;
+    serde_json::from_slice(&text).context("tonearm stats --json")
 }
 
 /// A number of the store.

@@ -2,18 +2,22 @@
 
 use crate::server::{Kind, Server};
 use crate::workload::{Load, Span, Workload};
-use crate::{client::Client, fio, guest};
-use anyhow::{Context, bail};
-use rustix::fs::Advice;
+use crate::{Args, fio, guest};
+use anyhow::Context;
 use serde::Serialize;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
-use tonearm_bench::machine::{self, Surroundings, Watch};
+use tonearm_bench::machine::{self, Surroundings};
+use tonearm_bench::rounds::{self, Rounds, in_turn};
+use tonearm_bench::{folder, process};
 
 /// Size of each target: four times the memory budget of Tonearm.
 pub const TARGET_BYTES: u64 = 1 << 30;
+
+/// Name of the folder that the benchmark makes for its files.
+const FOLDER: &str = "tonearm-bench-peers.tmp";
 
 /// Settings of a run.
 #[derive(Clone)]
@@ -29,55 +33,40 @@ pub struct Bench {
     /// Seconds of a normal sample.
     pub seconds: u64,
     /// Seconds of a sustained sample.
-    pub sustained_seconds: u64,
-    /// Longest wait for a quiet machine before a sample.
-    pub quiet_max: Duration,
+    sustained_seconds: u64,
+    /// The rounds.
+    pub rounds: Rounds,
 }
 
-/// Result of a sample.
+/// Result of a sample; a rate is in requests a second, not counting flushes.
+pub type Sample = rounds::Sample<Figures>;
+
+/// What is measured besides the rate.
 #[derive(Serialize)]
-pub struct Sample {
-    /// Name of the workload.
-    pub workload: &'static str,
+pub struct Figures {
     /// The server.
     pub server: Kind,
-    /// Number of the round.
-    pub round: usize,
-    /// Requests in a second, not counting flushes.
-    pub rate: f64,
     /// Requests.
     pub requests: u64,
     /// Flushes sent for each 1,000 requests.
     pub flushes_per_1000: f64,
     /// Processor time of the server for each request, including its flush, in us.
     pub cpu_us: f64,
-    /// What other programs used meanwhile.
-    #[serde(flatten)]
-    pub surroundings: Surroundings,
 }
 
-impl Sample {
-    /// The line that a run prints for this sample.
-    pub fn line(&self, round: usize, rounds: usize) -> String {
-        format!(
-            "round {round}/{rounds} {:12} {:18} {:>9.0}/s  cpu {:6.1} us  {:4.0} flushes/1000  {}",
-            self.workload,
-            self.server.name(),
-            self.rate,
-            self.cpu_us,
-            self.flushes_per_1000,
-            self.surroundings.line()
-        )
+impl rounds::Figures for Figures {
+    fn line(&self, rate: f64) -> String {
+        let (cpu, flushes) = (self.cpu_us, self.flushes_per_1000);
+        format!("{rate:>9.0}/s  cpu {cpu:6.1} us  {flushes:4.0} flushes/1000")
     }
 }
 
 impl Bench {
     /// Path of the peers' file or of Tonearm's store.
     pub fn target(&self, kind: Kind) -> PathBuf {
-        self.dir.join(if kind == Kind::Tonearm {
-            "bench.tn"
-        } else {
-            "bench.raw"
+        self.dir.join(match kind {
+            Kind::Tonearm => "bench.tn",
+            _ => "bench.raw",
         })
     }
 
@@ -93,22 +82,32 @@ impl Bench {
     ///
     /// # Errors
     /// When there is no space, or when a server fails.
-    pub fn prepare(&mut self) -> anyhow::Result<()> {
-        fs::create_dir_all(&self.dir)?;
-        self.dir = self.dir.canonicalize()?;
-        self.archive_dir = self.archive_dir.canonicalize()?;
-        self.tonearm = self.tonearm.canonicalize()?;
-        eprintln!("filling two targets of 1 GiB in {}", self.dir.display());
-        let raw = File::create(self.target(Kind::Nbdkit))?;
-        raw.set_len(TARGET_BYTES)?;
-        drop(raw);
-        self.create_store(&self.target(Kind::Tonearm), &self.log_size)?;
+    pub fn prepare(args: &Args) -> anyhow::Result<Self> {
+        let common = &args.common;
+        let dir = folder::make_new(&args.dir, FOLDER)?;
+        let archive_dir = match &args.archive_dir {
+            Some(archive_dir) => archive_dir.canonicalize()?,
+            None => dir.clone(),
+        };
+        let bench = Self {
+            dir,
+            archive_dir,
+            tonearm: process::tonearm(&common.tonearm)?,
+            log_size: common.log_size.clone(),
+            seconds: common.seconds(args.seconds, 1, 5),
+            sustained_seconds: common.seconds(args.sustained_seconds, 5, 60),
+            rounds: common.rounds(),
+        };
+        eprintln!("filling two targets of 1 GiB in {}", bench.dir.display());
+        File::create(bench.target(Kind::Nbdkit))?.set_len(TARGET_BYTES)?;
+        bench.create_store(&bench.target(Kind::Tonearm), &bench.log_size)?;
         for kind in [Kind::Nbdkit, Kind::Tonearm] {
-            let server = Server::start(self, kind, &self.target(kind), &[])?;
+            let server = Server::start(&bench, kind, &bench.target(kind), &[])?;
             server.connect()?.fill()?;
             server.stop()?;
         }
-        self.sync()
+        folder::sync(&bench.dir)?;
+        Ok(bench)
     }
 
     /// Creates a store of the targets' size with a log of `log_size`.
@@ -116,18 +115,10 @@ impl Bench {
     /// # Errors
     /// When `tonearm create` fails.
     pub fn create_store(&self, path: &Path, log_size: &str) -> anyhow::Result<()> {
-        let status = Command::new(&self.tonearm)
-            .arg("create")
-            .arg(path)
-            .args(["--size", "1GiB", "--preallocate", "--force"])
-            .args(["--log-size", log_size])
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()?;
-        if !status.success() {
-            bail!("tonearm create {}: {status}", path.display());
-        }
-        Ok(())
+        let mut create = Command::new(&self.tonearm);
+        create.arg("create").arg(path).args(["--size", "1GiB"]);
+        create.args(["--preallocate", "--force", "--log-size", log_size]);
+        process::run(&mut create).map(drop)
     }
 
     /// Takes a sample, and takes it once more if the machine was not quiet meanwhile.
@@ -149,14 +140,16 @@ impl Bench {
         round: usize,
         load: impl Fn() -> anyhow::Result<B>,
     ) -> anyhow::Result<Sample> {
-        let again = !self.quiet_max.is_zero() && workload.span != Span::Sustained;
-        let surroundings = |sample: &Sample| sample.surroundings;
-        machine::quieter(again, surroundings, || {
-            self.sample_once(workload, kind, round, &load)
+        let (names, again) = (
+            (workload.name, kind.name()),
+            workload.span != Span::Sustained,
+        );
+        self.rounds.sample(names, round, again, || {
+            self.sample_once(workload, kind, round as u64, &load)
         })
     }
 
-    /// Samples of one round without what `load` starts, and with it. Which one comes first changes from round to round.
+    /// Samples of one round without what `load` starts, and with it.
     ///
     /// # Errors
     /// As those of [`Bench::sample_with`].
@@ -165,27 +158,25 @@ impl Bench {
         workload: &Workload,
         round: usize,
         load: impl Fn() -> anyhow::Result<B>,
-    ) -> anyhow::Result<(Sample, Sample)> {
-        let with = || self.sample_with(workload, Kind::Tonearm, round, &load);
-        let without = || self.sample(workload, Kind::Tonearm, round);
-        if round.is_multiple_of(2) {
-            let without = without()?;
-            return Ok((without, with()?));
-        }
-        let with = with()?;
-        Ok((without()?, with))
+    ) -> anyhow::Result<[Sample; 2]> {
+        in_turn(round, |which| match which {
+            0 => self.sample(workload, Kind::Tonearm, round),
+            _ => self.sample_with(workload, Kind::Tonearm, round, &load),
+        })
     }
 
     fn sample_once<B>(
         &self,
         workload: &Workload,
         kind: Kind,
-        round: usize,
+        seed: u64,
         load: &impl Fn() -> anyhow::Result<B>,
-    ) -> anyhow::Result<Sample> {
-        self.sync()?;
+    ) -> anyhow::Result<(f64, Figures, Surroundings)> {
+        folder::sync(&self.dir)?;
         if workload.cold {
-            self.drop_caches(kind)?;
+            folder::make_cold(&self.target(kind))?;
+            // Without root only the target is cold, which is enough.
+            let _ = fs::write("/proc/sys/vm/drop_caches", "3");
         }
         let socket = guest::socket(self);
         let more = match workload.load {
@@ -193,14 +184,17 @@ impl Bench {
             _ => Vec::new(),
         };
         let server = Server::start(self, kind, &self.target(kind), &more)?;
-        let watch = Watch::begin(self.quiet_max);
+        let watch = self.rounds.watch();
         let running = load()?;
         let mut client = match workload.load {
-            Load::Batches(_) | Load::Fua => Some(self.client(&server, round)?),
+            Load::Batches(_) | Load::Fua => Some(server.connect()?),
             Load::Fio(_) | Load::FioOnce(_) | Load::Guest(_) => None,
         };
+        if let Some(client) = &mut client {
+            client.seed(seed);
+        }
         let mut driver = match workload.load {
-            Load::Guest(_) => Some(guest::Driver::connect(&socket, round as u64)?),
+            Load::Guest(_) => Some(guest::Driver::connect(&socket, seed)?),
             _ => None,
         };
         let cpu_before = machine::cpu_seconds(server.pid());
@@ -210,7 +204,6 @@ impl Bench {
         };
         let span = Duration::from_secs(seconds);
         let began = Instant::now();
-        let seed = round as u64;
         let rate = |requests: u64| requests as f64 / began.elapsed().as_secs_f64();
         let (requests, flushes, rate) = match workload.load {
             Load::Fio(arguments) | Load::FioOnce(arguments) => {
@@ -238,57 +231,13 @@ impl Bench {
         drop(running);
         drop((client, driver));
         server.stop()?;
-        Ok(Sample {
-            workload: workload.name,
+        let each = |all: f64| all / requests.max(1) as f64;
+        let figures = Figures {
             server: kind,
-            round,
-            rate,
             requests,
-            flushes_per_1000: 1e3 * flushes as f64 / requests.max(1) as f64,
-            cpu_us: 1e6 * cpu / requests.max(1) as f64,
-            surroundings,
-        })
-    }
-
-    fn client(&self, server: &Server, round: usize) -> anyhow::Result<Client> {
-        let mut client = server.connect()?;
-        client.seed(round as u64);
-        Ok(client)
-    }
-
-    /// Syncs the file system, so that a sample does not pay for writes of earlier ones.
-    ///
-    /// # Errors
-    /// When the file system cannot be synced.
-    pub fn sync(&self) -> anyhow::Result<()> {
-        rustix::fs::syncfs(File::open(&self.dir)?).context("cannot sync the file system")
-    }
-
-    /// Drops the target from the page cache. As root it drops the whole page cache.
-    fn drop_caches(&self, kind: Kind) -> anyhow::Result<()> {
-        let file = File::open(self.target(kind))?;
-        rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
-        // Without root only the target is cold, which is enough.
-        let _ = fs::write("/proc/sys/vm/drop_caches", "3");
-        Ok(())
-    }
-
-    /// Removes the targets.
-    pub fn clean_up(&self) {
-        for name in [
-            "bench.tn",
-            "bench.raw",
-            "recovery.tn",
-            "layouts.tn",
-            "restored.tn",
-            "recorder.csv",
-            "recorder.csv.1",
-            "recorder.json",
-            "server.log",
-            "bench.sock",
-        ] {
-            // Some of the targets may not exist.
-            let _ = fs::remove_file(self.dir.join(name));
-        }
+            flushes_per_1000: each(1e3 * flushes as f64),
+            cpu_us: each(1e6 * cpu),
+        };
+        Ok((rate, figures, surroundings))
     }
 }

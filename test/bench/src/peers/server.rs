@@ -5,11 +5,10 @@ use crate::sample::{Bench, TARGET_BYTES};
 use anyhow::{Context, bail};
 use rustix::process::{Pid, Signal, kill_process};
 use serde::Serialize;
-use std::fs::File;
-use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
+use tonearm_bench::process::{self, ending_with_us};
 
 /// The server program and its options.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
@@ -53,10 +52,10 @@ impl Kind {
     }
 }
 
-/// A server that accepts connections.
+/// A server that accepts connections. When it is dropped it is killed, which simulates a crash.
 pub struct Server {
     kind: Kind,
-    child: Child,
+    process: process::Server,
     socket: PathBuf,
     /// Time from the start to the message that it serves.
     pub started_in: Duration,
@@ -66,7 +65,7 @@ const START_TIMEOUT: Duration = Duration::from_secs(120);
 const STOP_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// Fails with the name of a missing program and how to install it.
-pub fn check_tools(bench: &Bench) -> anyhow::Result<()> {
+pub fn check_tools() -> anyhow::Result<()> {
     for (tool, package) in [
         ("fio", "fio"),
         ("nbdkit", "nbdkit"),
@@ -80,21 +79,7 @@ pub fn check_tools(bench: &Bench) -> anyhow::Result<()> {
             bail!("{tool} is missing: apt-get install {package} (or `make deps`)");
         }
     }
-    if !bench.tonearm.exists() {
-        bail!(
-            "{} is missing: cargo build --release -p tonearm",
-            bench.tonearm.display()
-        );
-    }
     Ok(())
-}
-
-/// A command that the kernel kills when this process dies, so that no server is left. `setpriv` executes the
-/// command in its own process, so that the child's pid is the server's.
-fn ending_with_us(program: &Path) -> Command {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "TERM", "--"]).arg(program);
-    command
 }
 
 impl Server {
@@ -147,28 +132,13 @@ impl Server {
                 command
             }
         };
-        command
-            .args(more)
-            .stdin(Stdio::null())
-            .stderr(File::create(bench.dir.join("server.log"))?);
-        let ours = kind == Kind::Tonearm;
-        command.stdout(if ours { Stdio::piped() } else { Stdio::null() });
+        let line = (kind == Kind::Tonearm).then_some("serving ");
+        let log = bench.dir.join("server.log");
         let began = Instant::now();
-        let mut child = command
-            .spawn()
-            .with_context(|| format!("cannot start {}", kind.name()))?;
-        if let Some(stdout) = child.stdout.take() {
-            let mut line = String::new();
-            BufReader::new(stdout).read_line(&mut line)?;
-            if !line.starts_with("serving ") {
-                let log = std::fs::read_to_string(bench.dir.join("server.log"))?;
-                bail!("tonearm does not serve: {}", log.trim());
-            }
-        }
-        while !ours && Client::connect(&socket, kind.export()).is_err() {
-            if let Some(status) = child.try_wait()? {
-                let log = std::fs::read_to_string(bench.dir.join("server.log"))?;
-                bail!("{} ended with {status}: {}", kind.name(), log.trim());
+        let mut process = process::Server::start(command.args(more), log, line)?;
+        while line.is_none() && Client::connect(&socket, kind.export()).is_err() {
+            if let Some(status) = process.child.try_wait()? {
+                bail!("{} ended with {status}: {}", kind.name(), process.log()?);
             }
             if began.elapsed() > START_TIMEOUT {
                 bail!("{} does not serve", kind.name());
@@ -177,7 +147,7 @@ impl Server {
         }
         Ok(Self {
             kind,
-            child,
+            process,
             socket,
             started_in: began.elapsed(),
         })
@@ -185,7 +155,7 @@ impl Server {
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.process.child.id()
     }
 
     /// Connects to the export.
@@ -210,39 +180,15 @@ impl Server {
     /// # Errors
     /// When the server does not end.
     pub fn stop(mut self) -> anyhow::Result<()> {
-        self.signal(Signal::TERM)?;
+        let child = &mut self.process.child;
+        kill_process(Pid::from_child(child), Signal::TERM).context("cannot signal the server")?;
         let began = Instant::now();
-        while self.child.try_wait()?.is_none() {
+        while child.try_wait()?.is_none() {
             if began.elapsed() > STOP_TIMEOUT {
                 bail!("{} does not end", self.kind.name());
             }
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
-    }
-
-    /// Kills the server, which simulates a crash.
-    ///
-    /// # Errors
-    /// When waiting for the process fails.
-    pub fn kill(mut self) -> anyhow::Result<()> {
-        self.child.kill()?;
-        self.child.wait()?;
-        Ok(())
-    }
-
-    fn signal(&self, signal: Signal) -> anyhow::Result<()> {
-        let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw);
-        kill_process(pid.context("a process id")?, signal).context("cannot signal the server")
-    }
-}
-
-impl Drop for Server {
-    /// Kills the server if it still runs, which is so only after an error.
-    fn drop(&mut self) {
-        if let Ok(None) = self.child.try_wait() {
-            let _ = self.child.kill();
-            let _ = self.child.wait();
-        }
     }
 }

@@ -46,6 +46,13 @@ pub struct Workload {
 }
 
 impl Workload {
+    /// The workload of this name.
+    pub fn named(name: &str) -> &'static Self {
+        let mut all = WORKLOADS.iter();
+        all.find(|workload| workload.name == name)
+            .expect("there is such a workload")
+    }
+
     /// The servers that run this workload.
     pub fn servers(&self) -> Vec<Kind> {
         let mut servers = vec![Kind::Tonearm, Kind::Nbdkit, Kind::QemuUring];
@@ -56,7 +63,8 @@ impl Workload {
     }
 }
 
-const BASE: Workload = Workload {
+/// What most workloads have.
+pub const BASE: Workload = Workload {
     name: "",
     title: "",
     load: Load::Fua,

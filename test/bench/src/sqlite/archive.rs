@@ -6,17 +6,18 @@ use crate::contender::{CONTENDERS, Contender, TONEARM_FULL, WAL_FULL};
 use crate::load::{self, Done};
 use crate::sample::{Background, Bench, Sample};
 use crate::workload::{Transaction, WORKLOADS, Workload};
-use anyhow::{Context, bail};
+use anyhow::Context;
 use rusqlite::Connection;
 use serde::Serialize;
 use std::fs::{self, File};
-use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tonearm_archive::ArchiverOptions;
-use tonearm_bench::folder::{bytes, files};
-use tonearm_bench::{machine, options};
+use tonearm_bench::folder::{self, bytes, files};
+use tonearm_bench::report::{Column, Goal};
+use tonearm_bench::rounds::in_turn;
+use tonearm_bench::{machine, options, process};
 use tonearm_bucket::{RealBucket, Writer};
 use tonearm_store::Store;
 
@@ -45,7 +46,8 @@ pub enum Copier {
 }
 
 impl Copier {
-    const ALL: [Self; 2] = [Self::Tonearm, Self::Litestream];
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Tonearm, Self::Litestream];
 
     /// Name in tables.
     pub fn name(self) -> &'static str {
@@ -118,39 +120,32 @@ pub struct Copied {
 }
 
 impl Pair {
-    /// Rate with a copy by that without.
-    pub fn ratio(&self) -> f64 {
-        self.with.rate / self.without.rate
-    }
-
     /// Processor time of the copy for each transaction, in us.
-    pub fn cpu_us(&self) -> f64 {
-        self.with.cpu_us - self.without.cpu_us + self.copy.own_cpu_us
-    }
-
-    /// Transactions that the copy did not have, as the time in which they were made, in seconds.
-    pub fn lost_s(&self) -> f64 {
-        self.copy.lost as f64 / self.with.rate
-    }
-
-    /// The lines that a run prints for this pair.
-    pub fn lines(&self, round: usize, rounds: usize) -> String {
-        format!(
-            "{}\n{}\n{NAME} {} by {}: {:.3}, {:.0} bytes put and {:.1} us of the processor for a transaction, {} lost ({:.2} s), restored in \
-             {:.3} s",
-            self.without.line(round, rounds),
-            self.with.line(round, rounds),
-            self.with.workload,
-            self.copier.name(),
-            self.ratio(),
-            self.copy.put_bytes,
-            self.cpu_us(),
-            self.copy.lost,
-            self.lost_s(),
-            self.copy.restore_s,
-        )
+    fn cpu_us(&self) -> f64 {
+        self.with.figures.cpu_us - self.without.figures.cpu_us + self.copy.own_cpu_us
     }
 }
+
+/// The figures of a pair.
+pub const COLUMNS: [Column<Pair>; 6] = [
+    Column::with_goal(
+        "rate by that without",
+        2,
+        |pair| Some(pair.with.rate / pair.without.rate),
+        |pair| (pair.copier == Copier::Tonearm).then_some(Goal::AtLeast(TARGET)),
+    ),
+    Column::new("bytes put for a transaction", 0, |pair| {
+        Some(pair.copy.put_bytes)
+    }),
+    Column::new("us of the processor for a transaction", 1, |pair| {
+        Some(pair.cpu_us())
+    }),
+    Column::new("transactions lost", 0, |pair| Some(pair.copy.lost as f64)),
+    Column::new("as seconds", 2, |pair| {
+        Some(pair.copy.lost as f64 / pair.with.rate)
+    }),
+    Column::new("restore, s", 3, |pair| Some(pair.copy.restore_s)),
+];
 
 /// Takes both samples.
 ///
@@ -173,15 +168,10 @@ pub fn measure(
         cpu_before: 0.0,
         at_end: None,
     };
-    let with = |copy: &mut Copy<'_>| bench.sample_with(workload, contender, round, copy);
-    let without = || bench.sample(workload, contender, round);
-    let (without, with) = match round.is_multiple_of(2) {
-        true => (without()?, with(&mut copy)?),
-        false => {
-            let with = with(&mut copy)?;
-            (without()?, with)
-        }
-    };
+    let [without, with] = in_turn(round, |which| match which {
+        0 => bench.sample(workload, contender, round),
+        _ => bench.sample_with(workload, contender, round, &mut copy),
+    })?;
     let (restore_s, found) = copy.restore(workload)?;
     let end = copy.at_end.take().context("the sample has ended")?;
     let each = |all: f64| all / end.transactions.max(1) as f64;
@@ -231,8 +221,10 @@ impl Copy<'_> {
     }
 
     fn begin_tonearm(&self, store: &Store) -> anyhow::Result<()> {
-        let bucket =
-            RealBucket::open_to_write(&url(&self.folder()), Writer::of_store(store.path()))?;
+        let bucket = RealBucket::open_to_write(
+            &folder::url(&self.folder()),
+            Writer::of_store(store.path()),
+        )?;
         let options = ArchiverOptions {
             base_bytes_per_second: 0,
             ..ArchiverOptions::default()
@@ -248,7 +240,7 @@ impl Copy<'_> {
         let child = Command::new(self.litestream)
             .args(["replicate", "-log-level", "error"])
             .arg(self.bench.dir.join(load::database(0)))
-            .arg(url(&self.folder()))
+            .arg(folder::url(&self.folder()))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn();
@@ -275,7 +267,7 @@ impl Copy<'_> {
     /// the transactions that it has.
     fn restore(&self, workload: &Workload) -> anyhow::Result<(f64, u64)> {
         let to = self.bench.dir.join("restored.db");
-        let from = url(&self.left());
+        let from = folder::url(&self.left());
         let mut command = match self.copier {
             Copier::Tonearm => {
                 let mut command = Command::new(&self.bench.tonearm);
@@ -290,16 +282,12 @@ impl Copy<'_> {
             }
         };
         let began = Instant::now();
-        let done = command.output()?;
-        if !done.status.success() {
-            let text = String::from_utf8_lossy(&done.stderr);
-            bail!("{command:?}: {}", text.trim());
-        }
+        process::run(&mut command)?;
         File::open(&to)?.sync_all()?;
         let seconds = began.elapsed().as_secs_f64();
         let found = self.transactions_in(&to, workload)?;
         for path in [to, self.left(), self.folder()] {
-            remove(&path)?;
+            folder::remove(&path)?;
         }
         Ok((seconds, found))
     }
@@ -323,7 +311,7 @@ impl Copy<'_> {
 impl Background for Copy<'_> {
     fn begin(&mut self, store: Option<&Store>) -> anyhow::Result<()> {
         for path in [self.folder(), self.left()] {
-            remove(&path)?;
+            folder::remove(&path)?;
         }
         match store {
             Some(store) => self.begin_tonearm(store)?,
@@ -336,16 +324,9 @@ impl Background for Copy<'_> {
 
     /// Keeps what the copy has now: the machine is lost.
     fn end(&mut self, done: &Done) -> anyhow::Result<()> {
-        let (from, to) = (self.folder(), self.left());
-        for path in files(&from)? {
-            let target = to.join(path.strip_prefix(&from)?);
-            fs::create_dir_all(target.parent().context("a folder")?)?;
-            match fs::hard_link(&path, &target) {
-                // It had another name while it was written.
-                Err(error) if error.kind() == ErrorKind::NotFound => {}
-                other => other?,
-            }
-        }
+        let to = self.left();
+        // A file had another name while it was written.
+        folder::copy(&self.folder(), &to, |from, to| fs::hard_link(from, to))?;
         self.at_end = Some(AtEnd {
             transactions: done.transactions,
             bytes: bytes(&to)?.saturating_sub(self.bytes_before),
@@ -359,23 +340,6 @@ impl Background for Copy<'_> {
 impl Drop for Copy<'_> {
     fn drop(&mut self) {
         self.kill();
-    }
-}
-
-fn url(folder: &Path) -> String {
-    format!("file://{}", folder.display())
-}
-
-fn remove(path: &Path) -> anyhow::Result<()> {
-    let removed = match path.is_dir() {
-        true => fs::remove_dir_all(path),
-        false => fs::remove_file(path),
-    };
-    match removed {
-        Err(error) if error.kind() != ErrorKind::NotFound => {
-            Err(error).with_context(|| path.display().to_string())
-        }
-        _ => Ok(()),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The disk itself: FUA writes of single blocks, one after the other. The time of such a write is the least latency of
 //! a durable commit.
 
-use hdrhistogram::Histogram;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 use serde::Serialize;
@@ -10,6 +9,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tonearm_base::BufPool;
+use tonearm_bench::Quantiles;
 
 const BLOCK: usize = 4096;
 /// Blocks of the file. The file is written once before the measurement, so that no measured write allocates.
@@ -21,14 +21,9 @@ const NAME: &str = "bare";
 pub struct Bare {
     /// Number of the round.
     pub round: usize,
-    /// Median time of a write in us.
-    pub p50_us: f64,
-    /// 99th percentile in us.
-    pub p99_us: f64,
-    /// 99.9th percentile in us.
-    pub p999_us: f64,
-    /// The longest time in us.
-    pub max_us: f64,
+    /// Times of writes.
+    #[serde(flatten)]
+    pub times: Quantiles,
 }
 
 impl Bare {
@@ -40,7 +35,7 @@ impl Bare {
         let path = dir.join(NAME);
         let file = open(&path)?;
         let mut block = BufPool::new(0).alloc(BLOCK);
-        let mut times = Histogram::<u64>::new_with_bounds(100, 60_000_000_000, 3)?;
+        let mut times = Quantiles::histogram();
         let began = Instant::now();
         let mut written: u64 = 0;
         while began.elapsed() < span {
@@ -52,28 +47,8 @@ impl Bare {
         }
         drop(file);
         std::fs::remove_file(&path)?;
-        let quantile = |share| times.value_at_quantile(share) as f64 / 1e3;
-        Ok(Self {
-            round,
-            p50_us: quantile(0.5),
-            p99_us: quantile(0.99),
-            p999_us: quantile(0.999),
-            max_us: times.max() as f64 / 1e3,
-        })
-    }
-
-    /// The line that a run prints for this measurement.
-    pub fn line(&self, round: usize, rounds: usize) -> String {
-        let Self {
-            p50_us,
-            p99_us,
-            p999_us,
-            ..
-        } = self;
-        format!(
-            "round {round}/{rounds} bare writes of 4 KiB{:21}  p50 {p50_us:6.0} p99 {p99_us:6.0} p99.9 {p999_us:6.0} us",
-            ""
-        )
+        let times = Quantiles::of(&times);
+        Ok(Self { round, times })
     }
 }
 

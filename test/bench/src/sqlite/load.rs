@@ -11,6 +11,7 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
+use tonearm_bench::Quantiles;
 
 /// Bytes of a row's text. With its key and header a row has about 200 bytes.
 const TEXT_BYTES: u64 = 190;
@@ -88,7 +89,7 @@ pub fn run(
     let mut all = Done {
         transactions: 0,
         span: Duration::ZERO,
-        latencies: new_histogram()?,
+        latencies: Quantiles::histogram(),
     };
     for done in results {
         let done = done?;
@@ -101,11 +102,6 @@ pub fn run(
         "no thread ran for longer than the whole load"
     );
     Ok(all)
-}
-
-/// A histogram from 100 ns to one minute with three significant digits.
-fn new_histogram() -> anyhow::Result<Histogram<u64>> {
-    Ok(Histogram::new_with_bounds(100, 60_000_000_000, 3)?)
 }
 
 struct Session {
@@ -130,7 +126,7 @@ impl Session {
 
     fn repeat(&self, kind: Transaction, span: Duration, seed: u64) -> anyhow::Result<Done> {
         let mut random = ChaCha8Rng::seed_from_u64(seed);
-        let mut latencies = new_histogram()?;
+        let mut latencies = Quantiles::histogram();
         let (mut begin, mut commit) = (
             self.connection.prepare("BEGIN IMMEDIATE")?,
             self.connection.prepare("COMMIT")?,

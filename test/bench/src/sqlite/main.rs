@@ -19,14 +19,16 @@ mod target;
 mod workload;
 
 use anyhow::Context;
-use bare::Bare;
 use clap::Parser;
 use contender::CONTENDERS;
-use sample::{Bench, Sample};
+use report::Run;
+use sample::Bench;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tonearm_bench::machine;
 use tonearm_bench::options::{self, Common};
+use tonearm_bench::report::print_json;
+use tonearm_bench::rounds::{Samples, rotated};
 use workload::WORKLOADS;
 
 /// The allocator of the `tonearm` program.
@@ -75,68 +77,58 @@ fn main() -> ExitCode {
 fn run() -> anyhow::Result<()> {
     let args = Args::parse();
     let common = &args.common;
+    let workloads = WORKLOADS.iter().map(|it| (it.name, it.title));
+    let workloads: Vec<_> = workloads.chain([(archive::NAME, archive::TITLE)]).collect();
+    let contenders = CONTENDERS.iter().map(|it| (it.name, it.title));
+    let contenders: Vec<_> = contenders.collect();
     if common.list {
-        for workload in WORKLOADS {
-            println!("{:16} {}", workload.name, workload.title);
-        }
-        println!("{:16} {}", archive::NAME, archive::TITLE);
+        options::print_names(&workloads, 16);
         println!();
-        for contender in CONTENDERS {
-            println!("{:20} {}", contender.name, contender.title);
-        }
+        options::print_names(&contenders, 20);
         return Ok(());
     }
-    let names = WORKLOADS.iter().map(|it| it.name);
-    let names: Vec<_> = names.chain([archive::NAME]).collect();
-    options::check_names(&common.only, "workload", &names)?;
-    let names: Vec<_> = CONTENDERS.iter().map(|it| it.name).collect();
-    options::check_names(&args.with, "contender", &names)?;
-    let workloads = WORKLOADS.iter();
-    let workloads = workloads.filter(|it| options::wanted(&common.only, it.name));
-    let workloads: Vec<_> = workloads.collect();
+    options::check_names(&common.only, "workload", &workloads)?;
+    options::check_names(&args.with, "contender", &contenders)?;
     let contenders = CONTENDERS.iter();
     let contenders = contenders.filter(|it| options::wanted(&args.with, it.name));
     let contenders: Vec<_> = contenders.collect();
-    let rounds = common.rounds();
-    let copiers = match options::wanted(&common.only, archive::NAME) {
+    let copiers = match common.wants(archive::NAME) {
         true => archive::copiers(&args.with, &args.litestream),
         false => Vec::new(),
     };
     let bench = Bench::prepare(&args).context("cannot prepare")?;
-    let mut samples: Vec<Sample> = Vec::new();
-    let mut disk: Vec<Bare> = Vec::new();
-    for round in 0..rounds {
-        let bare = bench.bare(round).context("writing bare blocks")?;
-        eprintln!("{}", bare.line(round + 1, rounds));
-        disk.push(bare);
-        for workload in &workloads {
-            for turn in 0..contenders.len() {
-                let contender = contenders[(turn + round) % contenders.len()];
-                let sample = bench
-                    .sample(workload, contender, round)
-                    .with_context(|| format!("{} on {}", workload.name, contender.name))?;
-                eprintln!("{}", sample.line(round + 1, rounds));
-                samples.push(sample);
+    let (mut samples, mut disk) = (Vec::new(), Vec::new());
+    for round in 0..bench.rounds.count {
+        disk.push(bench.bare(round).context("writing bare blocks")?);
+        for workload in WORKLOADS.iter().filter(|it| common.wants(it.name)) {
+            for contender in rotated(&contenders, round) {
+                samples.push(bench.sample(workload, contender, round)?);
             }
         }
     }
-    let mut pairs = Vec::new();
-    for round in 0..rounds {
-        for workload in archive::loads() {
-            for copier in &copiers {
-                let pair = archive::measure(&bench, workload, *copier, &args.litestream, round)
-                    .with_context(|| format!("{} by {}", archive::NAME, copier.name()))?;
-                eprintln!("{}", pair.lines(round + 1, rounds));
-                pairs.push(pair);
-            }
-        }
-    }
-    let machine = machine::describe(&args.dir, &[]);
+    let loads = archive::loads().flat_map(|load| copiers.iter().map(move |copier| (load, *copier)));
+    let loads: Vec<_> = loads.collect();
+    let measure = |(workload, copier), round| {
+        archive::measure(&bench, workload, copier, &args.litestream, round)
+    };
+    let archives = common.each(archive::NAME, &loads, measure, &archive::COLUMNS)?;
+    let samples = Samples(samples);
+    let run = Run {
+        sqlite: rusqlite::version(),
+        machine: machine::describe(&args.dir, &[]),
+        log_size: common.log_size.clone(),
+        ratios: report::ratios(&samples),
+        bounds: report::bounds(&samples, &disk),
+        disk,
+        samples,
+        archives,
+    };
     bench.clean_up();
-    if common.json {
-        report::json(&machine, &common.log_size, &disk, &samples, &pairs)
-    } else {
-        report::tables(&machine, &common.log_size, &disk, &samples, &pairs);
-        Ok(())
+    match common.json {
+        true => print_json(&run),
+        false => {
+            run.print();
+            Ok(())
+        }
     }
 }

@@ -9,10 +9,11 @@ use crate::target::Target;
 use crate::workload::Workload;
 use anyhow::Context;
 use serde::Serialize;
-use std::fs::File;
 use std::path::PathBuf;
 use std::time::Duration;
-use tonearm_bench::machine::{self, Surroundings, Watch};
+use tonearm_bench::machine::{self, Surroundings};
+use tonearm_bench::rounds::{self, Rounds};
+use tonearm_bench::{Quantiles, folder};
 use tonearm_store::Store;
 
 /// Name of the folder that the benchmark creates for its files.
@@ -28,7 +29,8 @@ pub struct Bench {
     /// The program.
     pub tonearm: PathBuf,
     seconds: u64,
-    quiet_max: Duration,
+    /// The rounds.
+    pub rounds: Rounds,
     target: Target,
 }
 
@@ -58,27 +60,17 @@ impl Background for () {
     }
 }
 
-/// Result of a sample.
+/// Result of a sample; a rate is in transactions a second over all connections.
+pub type Sample = rounds::Sample<Figures>;
+
+/// What is measured besides the rate.
 #[derive(Serialize)]
-pub struct Sample {
-    /// Name of the workload.
-    pub workload: &'static str,
-    /// Name of the contender.
-    pub contender: &'static str,
-    /// What its commits guarantee.
+pub struct Figures {
+    /// What the contender's commits guarantee.
     pub promise: Promise,
-    /// Number of the round.
-    pub round: usize,
-    /// Transactions in a second over all connections.
-    pub rate: f64,
-    /// Median time of a transaction in us.
-    pub p50_us: f64,
-    /// 99th percentile in us.
-    pub p99_us: f64,
-    /// 99.9th percentile in us.
-    pub p999_us: f64,
-    /// The longest time in us.
-    pub max_us: f64,
+    /// Times of transactions.
+    #[serde(flatten)]
+    pub times: Quantiles,
     /// Processor time of the whole process for each transaction, in us.
     pub cpu_us: f64,
     /// Bytes that the block device has written for each transaction, for all programs.
@@ -89,28 +81,11 @@ pub struct Sample {
     pub log_bytes: Option<f64>,
     /// Flushes and FUA writes of the log for each transaction.
     pub log_flushes: Option<f64>,
-    /// What other programs used meanwhile.
-    #[serde(flatten)]
-    pub surroundings: Surroundings,
 }
 
-impl Sample {
-    /// The line that a run prints for this sample.
-    pub fn line(&self, round: usize, rounds: usize) -> String {
-        let Self {
-            workload,
-            contender,
-            rate,
-            p50_us,
-            p99_us,
-            p999_us,
-            ..
-        } = self;
-        let others = self.surroundings.line();
-        format!(
-            "round {round}/{rounds} {workload:14} {contender:20} {rate:>8.0}/s  p50 {p50_us:6.0} p99 {p99_us:6.0} \
-             p99.9 {p999_us:6.0} us  {others}"
-        )
+impl rounds::Figures for Figures {
+    fn line(&self, rate: f64) -> String {
+        format!("{rate:>8.0}/s  {}", self.times.line())
     }
 }
 
@@ -120,19 +95,13 @@ impl Bench {
     /// # Errors
     /// When there is no space.
     pub fn prepare(args: &Args) -> anyhow::Result<Self> {
-        // The folder is a new one, because it is removed at the end. An interrupted run may have left one.
-        let dir = args.dir.join(FOLDER);
-        if dir.exists() {
-            std::fs::remove_dir_all(&dir)?;
-        }
-        std::fs::create_dir_all(&dir)?;
-        let dir = dir.canonicalize()?;
+        let dir = folder::make_new(&args.dir, FOLDER)?;
         let target = Target::create(&dir, &args.common.tonearm, &args.common.log_size)?;
         Ok(Self {
             device: BlockDevice::below(&dir)?,
             rows: args.rows,
             seconds: args.common.seconds(args.seconds, 1, 4),
-            quiet_max: args.common.quiet_max(),
+            rounds: args.common.rounds(),
             tonearm: args.common.tonearm.clone(),
             target,
             dir,
@@ -163,32 +132,31 @@ impl Bench {
         round: usize,
         background: &mut dyn Background,
     ) -> anyhow::Result<Sample> {
-        let surroundings = |sample: &Sample| sample.surroundings;
-        machine::quieter(!self.quiet_max.is_zero(), surroundings, || {
-            self.sample_once(workload, contender, round, background)
-        })
+        self.rounds
+            .sample((workload.name, contender.name), round, true, || {
+                self.sample_once(workload, contender, round as u64, background)
+            })
     }
 
     fn sample_once(
         &self,
         workload: &Workload,
         contender: &Contender,
-        round: usize,
+        seed: u64,
         background: &mut dyn Background,
-    ) -> anyhow::Result<Sample> {
+    ) -> anyhow::Result<(f64, Figures, Surroundings)> {
         let names: Vec<String> = (0..workload.databases).map(load::database).collect();
         let held = self.target.hold(contender, &names)?;
         for name in &names {
             load::fill(contender, &self.dir, name, self.rows).context("filling")?;
         }
         background.begin(held.store())?;
-        rustix::fs::syncfs(File::open(&self.dir)?).context("cannot sync the file system")?;
-        let watch = Watch::begin(self.quiet_max);
+        folder::sync(&self.dir)?;
+        let watch = self.rounds.watch();
         let counters = || self.device.as_ref().map(BlockDevice::counters).transpose();
         let (device_before, log_before) = (counters()?, held.log()?);
         let cpu_before = machine::cpu_seconds(std::process::id());
         let span = Duration::from_secs(self.seconds);
-        let seed = round as u64;
         let done = load::run(workload, contender, &self.dir, self.rows, span, seed)?;
         let cpu = machine::cpu_seconds(std::process::id()) - cpu_before;
         let (device_after, log_after) = (counters()?, held.log()?);
@@ -198,24 +166,17 @@ impl Bench {
         let each = |count: u64| count as f64 / done.transactions.max(1) as f64;
         let device = device_before.zip(device_after);
         let log = log_before.zip(log_after);
-        let quantile = |share| done.latencies.value_at_quantile(share) as f64 / 1e3;
-        Ok(Sample {
-            workload: workload.name,
-            contender: contender.name,
+        let figures = Figures {
             promise: contender.promise(),
-            round,
-            rate: done.transactions as f64 / done.span.as_secs_f64(),
-            p50_us: quantile(0.5),
-            p99_us: quantile(0.99),
-            p999_us: quantile(0.999),
-            max_us: done.latencies.max() as f64 / 1e3,
+            times: Quantiles::of(&done.latencies),
             cpu_us: cpu * 1e6 / done.transactions.max(1) as f64,
             device_bytes: device.map(|(a, b)| each(b.written_bytes - a.written_bytes)),
             device_flushes: device.map(|(a, b)| each(b.flushes - a.flushes)),
             log_bytes: log.map(|(a, b)| each(b.written_bytes - a.written_bytes)),
             log_flushes: log.map(|(a, b)| each(b.flushes - a.flushes)),
-            surroundings,
-        })
+        };
+        let rate = done.transactions as f64 / done.span.as_secs_f64();
+        Ok((rate, figures, surroundings))
     }
 
     /// Measures how long the disk itself takes to write a block.
@@ -223,17 +184,18 @@ impl Bench {
     /// # Errors
     /// When the file cannot be written.
     pub fn bare(&self, round: usize) -> anyhow::Result<Bare> {
-        // Writes out what earlier samples have left in the page cache.
-        rustix::fs::syncfs(File::open(&self.dir)?).context("cannot sync the file system")?;
-        let watch = Watch::begin(self.quiet_max);
-        let bare = Bare::measure(&self.dir, round, Duration::from_secs(self.seconds));
+        folder::sync(&self.dir)?;
+        let watch = self.rounds.watch();
+        let bare = Bare::measure(&self.dir, round, Duration::from_secs(self.seconds))?;
         watch.end();
-        bare
+        let line = format!("bare writes of 4 KiB  {}", bare.times.line());
+        self.rounds.print(round, &line);
+        Ok(bare)
     }
 
     /// Removes the folder.
     pub fn clean_up(&self) {
         // A folder that cannot be removed does no harm to the next run.
-        let _ = std::fs::remove_dir_all(&self.dir);
+        let _ = folder::remove(&self.dir);
     }
 }

@@ -2,11 +2,10 @@
 
 use crate::contender::{Contender, STORE};
 use crate::disk_io::Counters;
-use anyhow::{Context, bail};
-use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::sync::Arc;
+use tonearm_bench::{folder, process};
 use tonearm_store::files::{Files, LocalFiles};
 use tonearm_store::{Store, StoreOptions};
 
@@ -24,19 +23,16 @@ impl Target {
     /// # Errors
     /// When `tonearm create` fails.
     pub fn create(dir: &Path, tonearm: &Path, log_size: &str) -> anyhow::Result<Self> {
-        if !tonearm.exists() {
-            let path = tonearm.display();
-            bail!("{path} is missing: cargo build --release -p tonearm");
-        }
+        let tonearm = process::tonearm(tonearm)?;
         tonearm_sqlite::register(false)?;
         let store = dir.join(STORE);
-        let mut create = Command::new(tonearm);
+        let mut create = Command::new(&tonearm);
         create.arg("create").arg(&store);
         create.args(["--size", "2GiB", "--preallocate", "--force"]);
-        succeed(create.args(["--log-size", log_size]))?;
+        process::run(create.args(["--log-size", log_size]))?;
         // The volume of a new store takes all of its space.
-        let mut delete = Command::new(tonearm);
-        succeed(delete.args(["volume", "delete"]).arg(&store).arg("main"))?;
+        let mut delete = Command::new(&tonearm);
+        process::run(delete.args(["volume", "delete"]).arg(&store).arg("main"))?;
         Ok(Self {
             dir: dir.to_owned(),
         })
@@ -56,13 +52,7 @@ impl Target {
         if !contender.is_ours() {
             for name in names {
                 for suffix in ["", "-journal", "-wal", "-shm"] {
-                    let path = self.dir.join(format!("{name}{suffix}"));
-                    match fs::remove_file(&path) {
-                        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                            return Err(error).with_context(|| path.display().to_string());
-                        }
-                        _ => {}
-                    }
+                    folder::remove(&self.dir.join(format!("{name}{suffix}")))?;
                 }
             }
             return Ok(Held(None));
@@ -114,15 +104,4 @@ impl Held {
         }
         Ok(())
     }
-}
-
-fn succeed(command: &mut Command) -> anyhow::Result<()> {
-    let status = command
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .status()?;
-    if !status.success() {
-        bail!("{command:?}: {status}");
-    }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! Processor time of atomic recovery units: empty units, units of one block, many units open at once, and the same
 //! writes as simple operations.
 
+use crate::blocks::BLOCK;
 use crate::meter;
 use crate::report;
 use crate::world::{Running, Settings, Store};
@@ -8,10 +9,9 @@ use anyhow::{Context, ensure};
 use serde::Serialize;
 use std::cell::Cell;
 use tonearm_base::BufPool;
-use tonearm_bench::Contents;
+use tonearm_bench::{Contents, Random};
 use tonearm_disk::{Aru, Disk, HomeParams, OpenOptions, Volume};
 
-const BLOCK: usize = 4096;
 /// Blocks that are written, at random. They are few, so that most are overwritten in memory before they are written back and the
 /// figures show the cost of units, not of the home.
 const BLOCKS: u64 = 1024;
@@ -115,7 +115,7 @@ async fn measure(running: &Running, units: u64, seed: u64) -> anyhow::Result<Fig
         written: Cell::new(0),
         pool: BufPool::new(MEMORY_BYTES as usize),
     };
-    let mut random = seed;
+    let mut random = Random(seed);
     // The log wraps around once, so that no kind of unit pays for one-time work.
     work.simple(LOG_BYTES / BLOCK as u64, &mut random).await?;
     let log_before = work.disk.stats().log_bytes;
@@ -150,8 +150,8 @@ struct Work {
 }
 
 impl Work {
-    fn place(random: &mut u64) -> u64 {
-        crate::run::next_random(random) % BLOCKS * BLOCK as u64
+    fn place(random: &mut Random) -> u64 {
+        random.below(BLOCKS) * BLOCK as u64
     }
 
     /// New content.
@@ -167,7 +167,7 @@ impl Work {
         Ok((meter::cpu_ns() - began) as f64 / units as f64)
     }
 
-    async fn simple(&self, units: u64, random: &mut u64) -> anyhow::Result<f64> {
+    async fn simple(&self, units: u64, random: &mut Random) -> anyhow::Result<f64> {
         let began = meter::cpu_ns();
         for _ in 0..units {
             let mut page = self.pool.alloc(BLOCK);
@@ -179,7 +179,7 @@ impl Work {
         self.each(began, units).await
     }
 
-    async fn one_word(&self, units: u64, random: &mut u64) -> anyhow::Result<f64> {
+    async fn one_word(&self, units: u64, random: &mut Random) -> anyhow::Result<f64> {
         let mut page = self.page().to_vec();
         let began = meter::cpu_ns();
         for unit in 0..units {
@@ -192,7 +192,7 @@ impl Work {
     }
 
     /// Processor time of the copies alone, over as much memory as a unit uses.
-    fn copies(&self, units: u64, random: &mut u64) -> f64 {
+    fn copies(&self, units: u64, random: &mut Random) -> f64 {
         let memory = |bytes: u64| vec![1; bytes as usize];
         let mut blocks = memory(BLOCKS * BLOCK as u64);
         let mut records = memory(RECORDS_BYTES);
@@ -212,7 +212,12 @@ impl Work {
         took as f64 / units as f64
     }
 
-    async fn one_by_one(&self, units: u64, durable: bool, random: &mut u64) -> anyhow::Result<f64> {
+    async fn one_by_one(
+        &self,
+        units: u64,
+        durable: bool,
+        random: &mut Random,
+    ) -> anyhow::Result<f64> {
         let began = meter::cpu_ns();
         for _ in 0..units {
             let mut aru = self.disk.begin();
@@ -226,7 +231,7 @@ impl Work {
         self.each(began, units).await
     }
 
-    async fn side_by_side(&self, units: u64, random: &mut u64) -> anyhow::Result<f64> {
+    async fn side_by_side(&self, units: u64, random: &mut Random) -> anyhow::Result<f64> {
         let began = meter::cpu_ns();
         let mut open: Vec<Aru> = Vec::new();
         for _ in 0..units.div_ceil(SIDE_BY_SIDE as u64) {

@@ -8,23 +8,21 @@
 //! compared. With `--redundancy` the home is on an array of drives, whose counters make a second table.
 
 use crate::array::Array;
-use crate::run::next_random;
+use crate::blocks::{BLOCK, Blocks};
 use crate::spec;
 use crate::world::{Running, Settings, Store};
 use anyhow::{Context, ensure};
 use hdrhistogram::Histogram;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use tonearm_base::{BufPool, Nanos};
-use tonearm_bench::Contents;
+use tonearm_base::Nanos;
+use tonearm_bench::Random;
 use tonearm_bench::report::table;
 use tonearm_device::raid::RaidStats;
 use tonearm_disk::{HomeParams, OpenOptions, Placement};
-use tonearm_engine::{CommitChange, Engine, EngineError};
-use tonearm_format::{ArrayLevel, SYSTEM_BLOCKS};
-use tonearm_layout::Piece;
+use tonearm_engine::EngineError;
+use tonearm_format::ArrayLevel;
 
-const BLOCK: usize = 4096;
 /// Longest wait allowed for a durable write.
 const STALL_NS_MAX: u64 = 100_000_000;
 const LATENCY_NS_MAX: u64 = 3_600_000_000_000;
@@ -255,12 +253,7 @@ impl Args {
 /// State that all clients share.
 struct Work {
     running: Running,
-    engine: Engine,
-    pages: BufPool,
-    contents: Contents,
-    /// Newest version of each block.
-    versions: RefCell<Vec<u32>>,
-    begun: Cell<u32>,
+    blocks: Blocks,
     /// Number of writes still to be made.
     left: Cell<u64>,
     latencies: RefCell<Histogram<u64>>,
@@ -295,28 +288,25 @@ fn one(
             separation_interval,
             ..OpenOptions::default()
         };
+        let engine = own.open(options).await?;
         let work = Rc::new(Work {
-            engine: own.open(options).await?,
+            blocks: Blocks::new(engine.clone(), blocks, memory_bytes, true),
             running: own,
-            pages: BufPool::new(memory_bytes as usize),
-            contents: Contents::new(BLOCK),
-            versions: RefCell::new(vec![0; blocks as usize]),
-            begun: Cell::new(0),
             left: Cell::new(0),
             latencies: RefCell::new(Histogram::new_with_max(LATENCY_NS_MAX, 3)?),
             stalls: Cell::new(0),
             hot,
         });
         for first in (0..blocks).step_by(FILL_BLOCKS as usize) {
-            let all: Vec<u64> = (first..blocks.min(first + FILL_BLOCKS)).collect();
-            work.commit(&all).await?;
+            let all = first..blocks.min(first + FILL_BLOCKS);
+            work.blocks.commit(all).await?;
         }
         work.overwrite(clients, writes / 5, 1).await?;
         work.waits();
-        let (from, since) = (work.engine.stats(), work.running.rt.now());
+        let (from, since) = (engine.stats(), work.running.rt.now());
         let (raid, ios) = (work.raid(), work.running.world.ios());
         work.overwrite(clients, writes, 2).await?;
-        let (to, until) = (work.engine.stats(), work.running.rt.now());
+        let (to, until) = (engine.stats(), work.running.rt.now());
         let array = raid.zip(work.raid()).map(|(from, to)| ArrayFigures {
             stats: [from, to],
             drive_ios: work.running.world.ios() - ios,
@@ -325,11 +315,11 @@ fn one(
         let saturated = work.waits();
         let interval = (until - since) * 100 / (writes * paced);
         // The paced part starts with an empty backlog.
-        work.engine.drain().await?;
+        engine.drain().await?;
         work.paced(interval, writes / 5).await?;
         let paced = work.waits();
-        work.check(blocks).await?;
-        work.engine.close().await?;
+        work.blocks.check().await?;
+        engine.close().await?;
         let home_bytes = (to.home_write_bytes - from.home_write_bytes) as f64;
         let come = (to.written_back_blocks - from.written_back_blocks) * BLOCK as u64;
         anyhow::Ok(Figures {
@@ -367,27 +357,27 @@ impl Work {
         Ok(())
     }
 
-    async fn client(&self, mut seed: u64) -> Result<(), EngineError> {
-        let mut random = next_random(&mut seed);
+    async fn client(&self, seed: u64) -> Result<(), EngineError> {
+        let mut random = Random(Random(seed).number());
         while self.left.get() > 0 {
             self.left.set(self.left.get() - 1);
-            self.write(next_random(&mut random)).await?;
+            self.write(random.number()).await?;
         }
         Ok(())
     }
 
     /// Counters of the array.
     fn raid(&self) -> Option<RaidStats> {
-        self.engine.array().map(|array| array.stats)
+        self.blocks.engine.array().map(|array| array.stats)
     }
 
     /// Makes `writes` writes, one every `interval` ns, without waiting for earlier ones.
     async fn paced(self: &Rc<Self>, interval: u64, writes: u64) -> anyhow::Result<()> {
-        let mut seed = 3 << 32;
+        let mut random = Random(3 << 32);
         let mut handles = Vec::with_capacity(writes as usize);
         for _ in 0..writes {
             self.running.rt.sleep(Nanos(interval)).await;
-            let (work, random) = (self.clone(), next_random(&mut seed));
+            let (work, random) = (self.clone(), random.number());
             let write = async move { work.write(random).await };
             handles.push(self.running.rt.spawn(write));
         }
@@ -399,7 +389,7 @@ impl Work {
 
     /// Makes a durable write of one block and records its time.
     async fn write(&self, random: u64) -> Result<(), EngineError> {
-        let blocks = self.versions.borrow().len() as u64;
+        let blocks = self.blocks.count();
         let index = match self.hot {
             // Every tenth block is hot.
             Some(share) if random >> 32 < (u64::from(u32::MAX) * share) / 100 => {
@@ -408,7 +398,7 @@ impl Work {
             _ => random % blocks,
         };
         let since = self.running.rt.now();
-        self.commit(&[index]).await?;
+        self.blocks.commit(index..index + 1).await?;
         let took = self.running.rt.now() - since;
         self.latencies.borrow_mut().saturating_record(took);
         let stalls = self.stalls.get() + u64::from(took > STALL_NS_MAX);
@@ -425,47 +415,4 @@ impl Work {
             stalls: self.stalls.take(),
         }
     }
-
-    /// Commits new content for adjacent blocks, durable on return.
-    async fn commit(&self, blocks: &[u64]) -> Result<(), EngineError> {
-        let permit = self.engine.reserve((blocks.len() * BLOCK) as u64).await?;
-        let mut pages = self.pages.alloc(blocks.len() * BLOCK);
-        pages.attach(Rc::new(permit));
-        let admission = self.engine.admit(blocks.len() as u64, 0).await?;
-        for (block, page) in blocks.iter().zip(pages.chunks_exact_mut(BLOCK)) {
-            self.begun.set(self.begun.get() + 1);
-            self.versions.borrow_mut()[*block as usize] = self.begun.get();
-            page.copy_from_slice(self.contents.of(self.begun.get().into()));
-            page[..16].copy_from_slice(&stamp(*block, self.begun.get()));
-        }
-        let first = SYSTEM_BLOCKS + blocks[0];
-        let data = pages.share();
-        let changes = vec![CommitChange::Write { first, data }];
-        let lsn = self.engine.commit(admission, changes)?;
-        self.engine.wait_durable(lsn).await
-    }
-
-    /// Reads every block and compares it.
-    async fn check(&self, blocks: u64) -> anyhow::Result<()> {
-        for index in 0..blocks {
-            let pieces = self.engine.read(SYSTEM_BLOCKS + index, 1).await?;
-            let version = self.versions.borrow()[index as usize];
-            let right = match &pieces[..] {
-                [Piece::Data(page)] => {
-                    page[..16] == stamp(index, version)
-                        && page[16..] == self.contents.of(version.into())[16..]
-                }
-                _ => false,
-            };
-            ensure!(right, "block {index} does not read as version {version}");
-        }
-        Ok(())
-    }
-}
-
-fn stamp(index: u64, version: u32) -> [u8; 16] {
-    let mut stamp = [0; 16];
-    stamp[..4].copy_from_slice(&version.to_le_bytes());
-    stamp[8..].copy_from_slice(&index.to_le_bytes());
-    stamp
 }

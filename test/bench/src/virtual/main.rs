@@ -10,6 +10,7 @@
 
 mod array;
 mod arus;
+mod blocks;
 mod layouts;
 mod map;
 mod meter;

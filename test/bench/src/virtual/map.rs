@@ -5,20 +5,19 @@
 //! keeps checkpoints and map pages in a temporary file, and returns the one content that all blocks have for everything
 //! else. It does not keep segment summaries, so segments cannot be cleaned.
 
-use crate::meter;
-use crate::run::next_random;
+use crate::blocks::BLOCK;
 use anyhow::ensure;
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos, Slice, crc32c};
+use tonearm_bench::{Random, machine};
 use tonearm_device::RawDevice;
 use tonearm_format::{SegmentLayout, segments_for};
 use tonearm_layout::{Home, HomeBlock, Piece, Policy, Segments, SegmentsMember, SegmentsOptions};
 use tonearm_rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request, Rt};
 
-const BLOCK: usize = 4096;
 /// Blocks of one call of write-back: 32 MiB, as in a round of the engine under pressure.
 const CALL_BLOCKS: u64 = 8192;
 const SEGMENT_BYTES: u32 = 1 << 20;
@@ -67,7 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         given: None,
         read_only: false,
     };
-    let before = meter::peak_rss_bytes();
+    let before = machine::peak_bytes(std::process::id());
     let (own, random) = (rt.clone(), args.random);
     rt.block_on(async move {
         let raw = RawDevice::new(&own, DeviceId(0), size, 4096, "sparse");
@@ -89,17 +88,15 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         drop(home);
         let home = open().await?;
         report("closed and opened again", before, &home);
-        let mut seed = 1;
+        let mut places = Random(1);
         for _ in 0..random / CALL_BLOCKS + 1 {
-            let mut some: Vec<u64> = (0..CALL_BLOCKS)
-                .map(|_| next_random(&mut seed) % blocks)
-                .collect();
+            let mut some: Vec<u64> = (0..CALL_BLOCKS).map(|_| places.below(blocks)).collect();
             some.sort_unstable();
             some.dedup();
             home.write_back(Vec::new(), of(some, &data)).await?;
         }
         for _ in 0..random {
-            let pieces = home.read(next_random(&mut seed) % blocks, 1).await?;
+            let pieces = home.read(places.below(blocks), 1).await?;
             ensure!(
                 matches!(&pieces[..], [Piece::Data(read)] if **read == *data),
                 "a block reads wrong"
@@ -110,7 +107,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         anyhow::Ok(())
     })?;
     rt.shut_down();
-    let peak = meter::peak_rss_bytes();
+    let peak = machine::peak_bytes(std::process::id());
     ensure!(
         peak < RSS_MAX,
         "{peak} bytes resident are more than {RSS_MAX}"
@@ -124,7 +121,7 @@ fn report(what: &str, before: u64, home: &Segments) {
     println!(
         "{what}: at most {:.1} MiB resident ({:.1} before), map cache {:.1} MiB, {:.1} % of {} segments live, {} free; \
          {:.1} GiB written, {} map pages written, {} read, {} checkpoints",
-        mib(meter::peak_rss_bytes()),
+        mib(machine::peak_bytes(std::process::id())),
         mib(before),
         mib(stats.map_cache_bytes as u64),
         100.0 * stats.segments.live_blocks as f64

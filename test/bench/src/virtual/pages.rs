@@ -2,6 +2,7 @@
 
 use crate::meter;
 use anyhow::ensure;
+use tonearm_bench::{machine, report::verdict};
 use tonearm_drive_file::DriveFile;
 use tonearm_layout::separation::Estimate;
 use tonearm_pages::{Cleaning, Layout, Setup, Simulation};
@@ -101,7 +102,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         let pages = load.pages();
         measure(args, &setup(layout, pages), load)?.report();
     }
-    let peak = meter::peak_rss_bytes();
+    let peak = machine::peak_bytes(std::process::id());
     println!(
         "peak memory {:.1} MiB (target {} MiB: {})",
         peak as f64 / f64::from(1 << 20),
@@ -140,8 +141,4 @@ impl Figures {
             self.cpu_seconds,
         );
     }
-}
-
-fn verdict(met: bool) -> &'static str {
-    if met { "met" } else { "missed" }
 }

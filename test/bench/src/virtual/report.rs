@@ -11,6 +11,10 @@ const RATE_TARGET: f64 = 500_000.0;
 /// Most resident memory allowed, in bytes.
 const RSS_MAX: u64 = 64 << 20;
 
+fn median<T>(results: &[T], value: impl Fn(&T) -> f64) -> f64 {
+    Spread::of(results.iter().map(value)).map_or(f64::NAN, |spread| spread.median)
+}
+
 /// The rounds in one world.
 pub struct Run {
     /// What was measured.
@@ -21,9 +25,7 @@ pub struct Run {
 
 impl Run {
     fn median(&self, value: impl Fn(&Figures) -> f64) -> f64 {
-        let mut values: Vec<f64> = self.results.iter().map(value).collect();
-        values.sort_by(f64::total_cmp);
-        values.get(values.len() / 2).copied().unwrap_or(0.0)
+        median(&self.results, value)
     }
 
     /// True for the world that has a target rate.
@@ -202,10 +204,7 @@ fn show_units(units: &[arus::Figures]) {
     if units.is_empty() {
         return;
     }
-    let median = |value: fn(&arus::Figures) -> f64| {
-        let spread = Spread::of(units.iter().map(value));
-        spread.map_or(f64::NAN, |spread| spread.median)
-    };
+    let median = |value: fn(&arus::Figures) -> f64| median(units, value);
     println!(
         "\nAtomic recovery units at the logical disk, processor time of each in ns, the simulated drives included. \
          Medians of {} rounds.\n",

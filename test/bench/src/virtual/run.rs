@@ -1,25 +1,21 @@
 //! One round: clients in a closed loop, measured in the steady state.
 
+use crate::blocks::{BLOCK, Blocks};
 use crate::meter;
 use crate::world::{Running, Settings, Store};
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use serde::Serialize;
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
-use tonearm_base::{BufPool, Nanos};
-use tonearm_bench::Contents;
+use tonearm_base::Nanos;
+use tonearm_bench::{Random, machine};
 use tonearm_disk::{HomeParams, OpenOptions};
 use tonearm_drive_file::DriveSpec;
-use tonearm_engine::{CommitChange, Engine, EngineError, StoreStats};
-use tonearm_format::SYSTEM_BLOCKS;
-use tonearm_layout::Piece;
+use tonearm_engine::{Engine, EngineError, StoreStats};
 use tonearm_rt::Notify;
 
-const BLOCK: usize = 4096;
 /// Times that the log wraps around before the measurement begins.
 const WARM_LAPS: u64 = 3;
-/// Blocks that the check reads with one read.
-const CHECK_BLOCKS: u64 = 256;
 
 /// Parameters of a measurement.
 #[derive(Clone)]
@@ -109,14 +105,7 @@ impl Mark {
 
 /// State that all clients share.
 struct Work {
-    engine: Engine,
-    /// Pool whose buffers hold only stamped pages when there are no `contents`.
-    pages: BufPool,
-    contents: Option<Contents>,
-    /// Newest version of each block, or 0 for a block that was never written.
-    versions: RefCell<Vec<u64>>,
-    /// Commits that have begun.
-    begun: Cell<u64>,
+    blocks: Blocks,
     /// Commits that are durable.
     ended: Cell<u64>,
     /// Notified when `ended` reaches `alarm`.
@@ -139,8 +128,7 @@ pub fn round(shape: &Shape, seed: u64) -> anyhow::Result<Figures> {
     });
     let own = running.clone();
     let (commits, clients, blocks) = (shape.commits, shape.clients, shape.blocks);
-    let (memory_bytes, log_bytes) = (shape.memory_bytes, shape.log_bytes);
-    let contents = shape.all_new.then(|| Contents::new(BLOCK));
+    let (memory_bytes, log_bytes, all_new) = (shape.memory_bytes, shape.log_bytes, shape.all_new);
     let figures = running.rt.block_on(async move {
         let options = OpenOptions {
             memory_bytes,
@@ -149,11 +137,7 @@ pub fn round(shape: &Shape, seed: u64) -> anyhow::Result<Figures> {
         };
         let engine = own.open(options).await?;
         let work = Rc::new(Work {
-            engine: engine.clone(),
-            pages: BufPool::new(memory_bytes as usize),
-            contents,
-            versions: RefCell::new(vec![0; blocks as usize]),
-            begun: Cell::new(0),
+            blocks: Blocks::new(engine.clone(), blocks, memory_bytes, all_new),
             ended: Cell::new(0),
             reached: Notify::new(&own.rt),
             alarm: Cell::new(u64::MAX),
@@ -172,7 +156,7 @@ pub fn round(shape: &Shape, seed: u64) -> anyhow::Result<Figures> {
         for handle in handles {
             handle.await.context("a client")?;
         }
-        work.check(blocks).await?;
+        work.blocks.check().await?;
         engine.close().await?;
         anyhow::Ok(figures)
     })?;
@@ -194,98 +178,28 @@ fn figures(from: &Mark, to: &Mark, commits: u64, log_bytes: u64) -> Figures {
         written_back_blocks: b.written_back_blocks - a.written_back_blocks,
         write_back_rounds: b.write_back_rounds - a.write_back_rounds,
         log_laps: (b.log_bytes - a.log_bytes) as f64 / log_bytes as f64,
-        peak_rss_bytes: meter::peak_rss_bytes(),
+        peak_rss_bytes: machine::peak_bytes(std::process::id()),
     }
 }
 
 async fn client_loop(work: Rc<Work>, client: u64, seed: u64) -> Result<(), EngineError> {
     // Mixing the seed keeps the clients' sequences from being shifted copies of one sequence.
-    let mut random = next_random(&mut (seed << 32 | client));
+    let mut random = Random(Random(seed << 32 | client).number());
     while !work.stop.get() {
-        let index = next_random(&mut random) % work.versions.borrow().len() as u64;
-        work.commit_one(index).await?;
+        let block = random.below(work.blocks.count());
+        work.blocks.commit(block..block + 1).await?;
+        work.ended.set(work.ended.get() + 1);
+        if work.ended.get() == work.alarm.get() {
+            work.reached.notify();
+        }
     }
     Ok(())
 }
 
 impl Work {
-    /// Commits one block: memory, log space, commit, durability.
-    async fn commit_one(&self, index: u64) -> Result<(), EngineError> {
-        let permit = self.engine.reserve(BLOCK as u64).await?;
-        let mut page = self.pages.alloc(BLOCK);
-        page.attach(Rc::new(permit));
-        let admission = self.engine.admit(1, 0).await?;
-        let version = self.begun.get() + 1;
-        self.begun.set(version);
-        self.versions.borrow_mut()[index as usize] = version;
-        // Otherwise the rest of the page is zero: new memory is zeroed, and only stamps are written to it.
-        if let Some(contents) = &self.contents {
-            page.copy_from_slice(contents.of(version));
-        }
-        page[..16].copy_from_slice(&stamp(index, version));
-        let first = SYSTEM_BLOCKS + index;
-        let data = page.share();
-        let changes = vec![CommitChange::Write { first, data }];
-        let lsn = self.engine.commit(admission, changes)?;
-        self.engine.wait_durable(lsn).await?;
-        self.ended.set(self.ended.get() + 1);
-        if self.ended.get() == self.alarm.get() {
-            self.reached.notify();
-        }
-        Ok(())
-    }
-
     /// Waits until `commits` commits are durable.
     async fn until(&self, commits: u64) {
         self.alarm.set(commits);
         self.reached.wait().await;
     }
-
-    /// Reads every block from memory and from home, and compares it.
-    async fn check(&self, blocks: u64) -> anyhow::Result<()> {
-        for first in (0..blocks).step_by(CHECK_BLOCKS as usize) {
-            let count = CHECK_BLOCKS.min(blocks - first);
-            let pieces = self.engine.read(SYSTEM_BLOCKS + first, count).await?;
-            let mut index = first;
-            for piece in pieces {
-                let bytes = match &piece {
-                    Piece::Data(bytes) => &bytes[..],
-                    Piece::Zero(len) => &vec![0; *len],
-                };
-                for page in bytes.chunks_exact(BLOCK) {
-                    let version = self.versions.borrow()[index as usize];
-                    let right = match version {
-                        0 => tonearm_base::is_zero(page),
-                        version => {
-                            page[..16] == stamp(index, version)
-                                && match &self.contents {
-                                    Some(contents) => page[16..] == contents.of(version)[16..],
-                                    None => tonearm_base::is_zero(&page[16..]),
-                                }
-                        }
-                    };
-                    ensure!(right, "block {index} does not read as version {version}");
-                    index += 1;
-                }
-            }
-            ensure!(index == first + count, "a read is as long as was asked");
-        }
-        Ok(())
-    }
-}
-
-fn stamp(index: u64, version: u64) -> [u8; 16] {
-    let mut stamp = [0; 16];
-    stamp[..8].copy_from_slice(&version.to_le_bytes());
-    stamp[8..].copy_from_slice(&index.to_le_bytes());
-    stamp
-}
-
-/// Splitmix64. It is cheap, so that the clients add little to the measured time.
-pub fn next_random(state: &mut u64) -> u64 {
-    *state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let mut z = *state;
-    z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    z ^ (z >> 31)
 }

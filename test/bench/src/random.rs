@@ -1,0 +1,21 @@
+//! Pseudorandom numbers (SplitMix64: Steele, Lea and Flood 2014). They are cheap, so that a load adds little to what is
+//! measured.
+
+/// A sequence of numbers from a seed.
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number.
+    pub fn number(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut word = self.0;
+        word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        word = (word ^ (word >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        word ^ (word >> 31)
+    }
+
+    /// A number below `end`.
+    pub fn below(&mut self, end: u64) -> u64 {
+        self.number() % end
+    }
+}
