@@ -4,6 +4,7 @@ use crate::Spread;
 use crate::machine::Surroundings;
 use comfy_table::{Row, Table, presets::ASCII_MARKDOWN};
 use serde::Serialize;
+use std::fmt::Display;
 
 /// A Markdown table.
 pub fn table(header: impl Into<Row>) -> Table {
@@ -113,14 +114,14 @@ impl<T> Column<T> {
 }
 
 /// Prints a table of results under its title: a row for each label of `rows` that has some.
-pub fn print_results<'a, T: 'a, L: AsRef<str>>(
+pub fn print_results<'a, T: 'a, L: Display>(
     title: &str,
     heading: &str,
     columns: &[Column<T>],
     rows: impl IntoIterator<Item = (L, Vec<&'a T>)>,
 ) {
-    let mut rows = rows.into_iter().filter(|(_, results)| !results.is_empty());
-    let mut rows = rows.by_ref().peekable();
+    let rows = rows.into_iter().filter(|(_, results)| !results.is_empty());
+    let mut rows = rows.peekable();
     if rows.peek().is_none() {
         return;
     }
@@ -130,9 +131,21 @@ pub fn print_results<'a, T: 'a, L: AsRef<str>>(
     let mut table = table([heading].into_iter().chain(names.flatten()));
     for (label, results) in rows {
         let cells = columns.iter().flat_map(|column| column.cells(&results));
-        table.add_row([label.as_ref().to_owned()].into_iter().chain(cells));
+        table.add_row([label.to_string()].into_iter().chain(cells));
     }
     println!("\n{title}.\n\n{table}");
+}
+
+/// Each of `loads` with its results, of those in `all`.
+pub fn by_load<T, L: Copy + PartialEq, const N: usize>(
+    loads: [L; N],
+    all: &[T],
+    load_of: impl Fn(&T) -> L,
+) -> [(L, Vec<&T>); N] {
+    loads.map(|load| {
+        let own = all.iter().filter(|one| load_of(one) == load);
+        (load, own.collect())
+    })
 }
 
 /// The figures of one result.

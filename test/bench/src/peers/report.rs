@@ -13,7 +13,7 @@ use comfy_table::Table;
 use serde::Serialize;
 use tonearm_bench::Spread;
 use tonearm_bench::machine::Machine;
-use tonearm_bench::report::{print_noisy, print_results, verdict};
+use tonearm_bench::report::{by_load, print_noisy, print_results, verdict};
 use tonearm_bench::rounds::Samples;
 
 /// Ratio of Tonearm's rate to that of the better peer.
@@ -117,13 +117,7 @@ impl Run {
         let all = [(recovery::NAME, self.recoveries.iter().collect())];
         print_results(&title, "", &recovery::COLUMNS, all);
         let title = format!("{}; target {}", recorder::TITLE, recorder::TARGET);
-        let rows = recorder::LOADS.map(|name| {
-            let all = self.recorders.iter();
-            (
-                name,
-                all.filter(|pair| pair.with.workload == name).collect(),
-            )
-        });
+        let rows = by_load(recorder::LOADS, &self.recorders, |pair| pair.with.workload);
         print_results(&title, "workload", &recorder::COLUMNS, rows);
         let title = format!(
             "{}; targets {} for durable writes, {} MiB of changes per CPU second",
@@ -131,13 +125,7 @@ impl Run {
             archive::TARGET,
             archive::TARGET_MIB
         );
-        let rows = archive::LOADS.map(|name| {
-            let all = self.archives.iter();
-            (
-                name,
-                all.filter(|pair| pair.with.workload == name).collect(),
-            )
-        });
+        let rows = by_load(archive::LOADS, &self.archives, |pair| pair.with.workload);
         print_results(&title, "workload", &archive::COLUMNS, rows);
         let title = format!(
             "Restore from a folder; target {} of the rate of a copy",
@@ -151,11 +139,7 @@ impl Run {
             guest::TARGET,
             guest::TARGET_CPU
         );
-        let rows = guest::DEPTHS.map(|depth| {
-            let all = self.guests.iter();
-            let all = all.filter(|pair| pair.depth == depth);
-            (depth.to_string(), all.collect())
-        });
+        let rows = by_load(guest::DEPTHS, &self.guests, |pair| pair.depth);
         print_results(&title, "depth", &guest::COLUMNS, rows);
         let title = format!("{}. Target: {}", no_disk::TITLE, no_disk::TARGET);
         let all = [(no_disk::NAME, self.disks.iter().collect())];

@@ -358,10 +358,10 @@ impl Work {
     }
 
     async fn client(&self, seed: u64) -> Result<(), EngineError> {
-        let mut random = Random(Random(seed).next());
+        let mut random = Random(Random(seed).number());
         while self.left.get() > 0 {
             self.left.set(self.left.get() - 1);
-            self.write(random.next()).await?;
+            self.write(random.number()).await?;
         }
         Ok(())
     }
@@ -377,7 +377,7 @@ impl Work {
         let mut handles = Vec::with_capacity(writes as usize);
         for _ in 0..writes {
             self.running.rt.sleep(Nanos(interval)).await;
-            let (work, random) = (self.clone(), random.next());
+            let (work, random) = (self.clone(), random.number());
             let write = async move { work.write(random).await };
             handles.push(self.running.rt.spawn(write));
         }

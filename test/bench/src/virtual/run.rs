@@ -184,7 +184,7 @@ fn figures(from: &Mark, to: &Mark, commits: u64, log_bytes: u64) -> Figures {
 
 async fn client_loop(work: Rc<Work>, client: u64, seed: u64) -> Result<(), EngineError> {
     // Mixing the seed keeps the clients' sequences from being shifted copies of one sequence.
-    let mut random = Random(Random(seed << 32 | client).next());
+    let mut random = Random(Random(seed << 32 | client).number());
     while !work.stop.get() {
         let block = random.below(work.blocks.count());
         work.blocks.commit(block..block + 1).await?;
