@@ -168,7 +168,7 @@ pub async fn recover(
 
 /// The same for the whole array.
 pub async fn recover_all(array: &Raid5) -> Result<(), RaidError> {
-    recover(array, [0..array.size_bytes()]).await
+    recover(array, std::iter::once(0..array.size_bytes())).await
 }
 
 pub const CLEAN: Raid5State = Raid5State {

@@ -174,7 +174,8 @@ fn durable_change(stripe: Stripe, change: Change) {
         let array = after.open_given(given, UNIT, state, true, false).unwrap();
         let range = range.clone();
         after.rt.block_on(async move {
-            common::recover(&array, [0..row_bytes]).await.unwrap();
+            let changed = std::iter::once(0..row_bytes);
+            common::recover(&array, changed).await.unwrap();
             let device: Rc<dyn Device> = Rc::new(array.clone());
             let (at, len) = (range.start, (range.end - range.start) as usize);
             let case = format!("{stripe:?}, {change:?}, image {seed}");

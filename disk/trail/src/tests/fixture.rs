@@ -87,7 +87,7 @@ impl Setup {
     {
         let rt = Rt::new(self.world.driver());
         let start = std::mem::take(&mut self.start);
-        let log = Log::open(&rt, &self.geometry, start, self.options.clone());
+        let log = Log::open(&rt, &self.geometry, start, self.options);
         rt.block_on(work(log))
     }
 
