@@ -10,8 +10,8 @@ use std::task::Poll;
 use tonearm_base::BufPool;
 use tonearm_device::RawDevice;
 use tonearm_disk::{
-    CreateParams, CreatePlan, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions,
-    Piece, Scrub, plan_create,
+    CreateParams, CreatePlan, Disk, DiskError, HomeParams, MemberDevice, MemberSpace, NewMember,
+    OpenOptions, Piece, Scrub, plan_create,
 };
 use tonearm_format::{Placement, Roles, SECTOR};
 use tonearm_rt::{DeviceId, Rt};
@@ -31,44 +31,37 @@ fn raw(rt: &Rt, bytes: u64) -> Rc<RawDevice> {
 
 /// An empty store with `bytes` for volumes, of which `main` has one block.
 pub fn store(bytes: u64) -> DiskImage {
-    made(bytes, 2 << 20, tonearm_disk::HomeParams::default(), false)
+    made(bytes, 2 << 20, HomeParams::default(), false)
 }
 
 /// As [`store`], with a log of `log_bytes`, and with half of the segments to spare in the segments layout.
 pub fn with_log(bytes: u64, log_bytes: u64, segments: bool) -> DiskImage {
-    let home = if segments {
-        tonearm_disk::HomeParams::Segments {
-            segment_bytes: 64 << 10,
-            spare_percent: 50,
-            placement: Placement::Append,
-        }
-    } else {
-        tonearm_disk::HomeParams::Overwrite
+    let home = match segments {
+        true => with_spare(50),
+        false => HomeParams::Overwrite,
     };
     made(bytes, log_bytes, home, false)
 }
 
+fn with_spare(spare_percent: u64) -> HomeParams {
+    HomeParams::Segments {
+        segment_bytes: 64 << 10,
+        spare_percent,
+        placement: Placement::Append,
+    }
+}
+
 /// A store of the segments layout, with 15 % of the segments to spare.
 pub fn segments(bytes: u64) -> DiskImage {
-    let home = tonearm_disk::HomeParams::Segments {
-        segment_bytes: 64 << 10,
-        spare_percent: 15,
-        placement: Placement::Append,
-    };
-    made(bytes, 16 << 20, home, false)
+    made(bytes, 16 << 20, with_spare(15), false)
 }
 
 /// A store of the segments layout whose segments would hold all its blocks, with none to spare.
 pub fn short_of_segments(bytes: u64) -> DiskImage {
-    let home = tonearm_disk::HomeParams::Segments {
-        segment_bytes: 64 << 10,
-        spare_percent: 5,
-        placement: Placement::Append,
-    };
-    made(bytes, 2 << 20, home, true)
+    made(bytes, 2 << 20, with_spare(5), true)
 }
 
-fn made(bytes: u64, log_bytes: u64, home: tonearm_disk::HomeParams, short: bool) -> DiskImage {
+fn made(bytes: u64, log_bytes: u64, home: HomeParams, short: bool) -> DiskImage {
     let mut plan = planned(bytes, log_bytes, home);
     if let (true, Some(layout)) = (short, plan.superblock.segments()) {
         let blocks = plan.superblock.size_blocks;
@@ -83,7 +76,7 @@ fn made(bytes: u64, log_bytes: u64, home: tonearm_disk::HomeParams, short: bool)
 }
 
 /// A store on one member.
-pub fn planned(bytes: u64, log_bytes: u64, home: tonearm_disk::HomeParams) -> CreatePlan {
+pub fn planned(bytes: u64, log_bytes: u64, home: HomeParams) -> CreatePlan {
     let params = CreateParams {
         size_bytes: bytes,
         log_bytes: Some(log_bytes),
@@ -125,21 +118,6 @@ pub fn create(world: &SimWorld, plan: CreatePlan, log_written: bool) {
     rt.shut_down();
 }
 
-/// Runs `work` in a world of `image`; its result, and what the drive holds then.
-fn run<T: 'static>(
-    image: DiskImage,
-    options: SimOptions,
-    work: impl AsyncFnOnce(Rt, BufPool) -> T + 'static,
-) -> (T, DiskImage) {
-    let world = SimWorld::new(options, vec![image]);
-    let rt = Rt::new(world.driver());
-    let own = rt.clone();
-    let result = rt.block_on(async move { work(own, BufPool::new(1 << 20)).await });
-    let image = world.images().remove(0);
-    rt.shut_down();
-    (result, image)
-}
-
 /// Opens the store of `image`, does `work`, and closes it in order; the result, and the closed store.
 pub fn with<T: 'static>(
     image: &DiskImage,
@@ -157,12 +135,10 @@ pub fn with_rt<T: 'static>(
     sim: SimOptions,
     work: impl AsyncFnOnce(Rt, Disk) -> T + 'static,
 ) -> (T, DiskImage) {
-    let size = image.size;
     let sim = SimOptions { seed: 1, ..sim };
-    run(image.clone(), sim, async move |rt, pool| {
-        let disk = open(&rt, &pool, size, options).await.unwrap();
-        let result = work(rt, disk.clone()).await;
-        disk.close().await.unwrap();
+    in_sim(image, sim, options, async move |open: Open| {
+        let result = work(open.rt, open.disk.clone()).await;
+        open.disk.close().await.unwrap();
         result
     })
 }
@@ -174,31 +150,23 @@ pub fn cuts(
     seed: u64,
     work: impl AsyncFnOnce(Disk, Rc<Cell<u64>>) + 'static,
 ) -> Vec<(DiskImage, u64)> {
-    let size = image.size;
-    let options = SimOptions {
+    let sim = SimOptions {
         seed,
         ..SimOptions::default()
     };
-    let world = SimWorld::new(options, vec![image.clone()]);
-    let rt = Rt::new(world.driver());
-    let own = rt.clone();
-    let left = Rc::new(RefCell::new(Vec::new()));
-    let found = left.clone();
-    rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let options = OpenOptions::default();
-        let disk = open(&own, &pool, size, options).await.unwrap();
+    let cut = async move |Open { world, disk, .. }: Open| {
+        let left = Rc::new(RefCell::new(Vec::new()));
         let acknowledged = Rc::new(Cell::new(0));
-        let now = acknowledged.clone();
+        let (found, now) = (left.clone(), acknowledged.clone());
         world.on_io(move |number, crash| {
             let image = crash.images(seed << 32 | number).remove(0);
             found.borrow_mut().push((image, now.get()));
         });
         work(disk, acknowledged).await;
         world.clear_hook();
-    });
-    rt.shut_down();
-    left.take()
+        left.take()
+    };
+    in_sim(image, sim, OpenOptions::default(), cut).0
 }
 
 /// Does `work` on the open store and cuts the power, or closes the store in order if it says so; the result, and
@@ -209,28 +177,18 @@ pub fn live<T: 'static>(
     options: OpenOptions,
     work: impl AsyncFnOnce(Disk) -> (T, bool) + 'static,
 ) -> (T, DiskImage) {
-    let size = image.size;
-    let world = SimWorld::new(
-        SimOptions {
-            seed,
-            ..SimOptions::default()
-        },
-        vec![image.clone()],
-    );
-    let rt = Rt::new(world.driver());
-    let own = rt.clone();
-    let drives = world.clone();
-    let (result, left) = rt.block_on(async move {
-        let pool = BufPool::new(1 << 20);
-        let disk = open(&own, &pool, size, options).await.unwrap();
-        let (result, orderly) = work(disk.clone()).await;
+    let sim = SimOptions {
+        seed,
+        ..SimOptions::default()
+    };
+    let lived = async move |open: Open| {
+        let (result, orderly) = work(open.disk.clone()).await;
         if orderly {
-            disk.close().await.unwrap();
+            open.disk.close().await.unwrap();
         }
-        (result, drives.crash().images(seed).remove(0))
-    });
-    rt.shut_down();
-    (result, left)
+        (result, open.world.crash().images(seed).remove(0))
+    };
+    in_sim(image, sim, options, lived).0
 }
 
 /// An open store and the world in which it is.
@@ -248,8 +206,17 @@ pub fn in_world<T: 'static>(
     options: OpenOptions,
     work: impl AsyncFnOnce(Open) -> T + 'static,
 ) -> (T, DiskImage) {
+    in_sim(image, SimOptions::default(), options, work)
+}
+
+fn in_sim<T: 'static>(
+    image: &DiskImage,
+    sim: SimOptions,
+    options: OpenOptions,
+    work: impl AsyncFnOnce(Open) -> T + 'static,
+) -> (T, DiskImage) {
     let size = image.size;
-    let world = SimWorld::new(SimOptions::default(), vec![image.clone()]);
+    let world = SimWorld::new(sim, vec![image.clone()]);
     let rt = Rt::new(world.driver());
     let (own, drives) = (rt.clone(), world.clone());
     let result = rt.block_on(async move {
