@@ -16,6 +16,7 @@ use crate::counts::{Counts, Met};
 use crate::found::contents;
 use crate::generate::Size;
 use crate::generations::{self, Opening};
+pub use crate::runtime::{START_MS, clock, open_options};
 use crate::store::{Layout, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -33,14 +34,6 @@ pub const BLOCK: u64 = 4096;
 pub const MAIN: u64 = 96 * BLOCK;
 /// Bytes for what does not fit in memory: much, and so little that it is reused before the archive has read it.
 pub const SPARE: [u64; 2] = [1 << 20, 100 * BLOCK];
-/// Milliseconds since 1970 at which every opening begins, plus an hour for each.
-pub const START_MS: u64 = 1_700_000_000_000;
-
-/// A time of day, in milliseconds since 1970, that is `now_ms` now and goes on with the executor's clock.
-pub fn clock(rt: &Rt, now_ms: u64) -> impl Fn() -> u64 + 'static {
-    let (rt, start_ms) = (rt.clone(), now_ms - rt.now().0 / 1_000_000);
-    move || start_ms + rt.now().0 / 1_000_000
-}
 
 /// The archive is continued after one of so many cuts.
 const CONTINUE_EVERY: u64 = 4;
@@ -68,16 +61,6 @@ pub fn archive(
     let own = source.clone();
     let run = rt.spawn(async move { Archiver::new(&bucket, &own, options).run().await });
     (source, run)
-}
-
-/// Options with which units exceed the memory, and blocks are written back and change their side soon.
-pub fn open_options() -> OpenOptions {
-    OpenOptions {
-        memory_bytes: 512 << 10,
-        write_back_after: Nanos::from_millis(20),
-        separation_interval: Nanos::from_millis(50),
-        ..OpenOptions::default()
-    }
 }
 
 /// What a check after a cut needs, and the next generation.

@@ -14,9 +14,8 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::Nanos;
-use tonearm_engine::{Engine, HomeParams, OpenOptions};
+use tonearm_engine::{HomeParams, OpenOptions};
 use tonearm_format::HeadKind;
-use tonearm_rt::Rt;
 use tonearm_world::FaultKind;
 
 /// Result of a seed.
@@ -158,31 +157,6 @@ pub fn run(seed: u64, size: Size, heads: bool) -> Result<Outcome, Failure> {
         oracle.go_on(number.map_err(|what| fail((u64::MAX, next.cut, what)))?);
     }
     Ok(outcome)
-}
-
-/// Runs `work` to its end. An hour of virtual time counts as a hang and is an error.
-pub(crate) fn within_time<T: 'static>(
-    rt: &Rt,
-    opened: Rc<RefCell<Option<Engine>>>,
-    work: impl Future<Output = Result<T, String>> + 'static,
-) -> Result<T, String> {
-    let (timer, result) = (rt.clone(), Rc::new(RefCell::new(None)));
-    let out = result.clone();
-    rt.spawn(async move {
-        let ended = work.await;
-        *out.borrow_mut() = Some(ended);
-    });
-    rt.block_on(async move {
-        let limit = timer.now() + Nanos::from_secs(3600).0;
-        while timer.now() < limit {
-            if let Some(ended) = result.borrow_mut().take() {
-                return ended;
-            }
-            timer.sleep(Nanos::from_millis(10)).await;
-        }
-        let stats = opened.borrow().as_ref().map(Engine::stats);
-        Err(format!("stuck: an hour has passed; {stats:?}"))
-    })
 }
 
 pub(crate) fn shape_of(rng: &mut ChaCha8Rng) -> Shape {

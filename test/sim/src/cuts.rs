@@ -1,6 +1,7 @@
 //! Power cuts at every step of a world's I/O, for all kinds of runs.
 
-use crate::campaign::{Outcome, within_time};
+use crate::campaign::Outcome;
+use crate::runtime::within_time;
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;

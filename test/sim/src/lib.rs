@@ -27,6 +27,7 @@ mod model;
 mod observer;
 mod oracle;
 mod run;
+mod runtime;
 mod script;
 mod seeds;
 mod shrink;

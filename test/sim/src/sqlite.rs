@@ -3,10 +3,11 @@
 //! and that transaction must not be older than the last durable one.
 
 use crate::bank::{Databases, Found, Ledger, Setup};
-use crate::campaign::{Failure, Outcome, within_time};
+use crate::campaign::{Failure, Outcome};
 use crate::cut::{self, cache};
 use crate::cuts::Cuts;
 use crate::generate::Size;
+use crate::runtime::within_time;
 use crate::store::{Heads, SEPARATION_INTERVAL, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};

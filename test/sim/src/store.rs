@@ -1,8 +1,6 @@
 //! Small stores on simulated devices.
 
-use crate::archives::open_options;
-use crate::campaign::within_time;
-use crate::trees::time;
+use crate::runtime::{open_options, time, within_time};
 use serde::{Deserialize, Serialize};
 use std::rc::Rc;
 use tonearm_base::Nanos;

@@ -6,17 +6,17 @@ mod model;
 mod step;
 mod unit;
 
-pub use fixture::{
-    DIRECTORY, FILE, craft, inode_key, orphan_key, read, sized, store, with_fs, with_mode,
-};
+pub use fixture::{DIRECTORY, FILE, craft, inode_key, orphan_key, read, store, with_fs, with_mode};
 pub use model::{File, Node, Tree, dump};
-pub use step::{Step, acl};
+pub use step::{Step, acl, sized};
 
-use crate::archives::{Model, clock, open_options};
+use crate::archives::Model;
 use crate::campaign::{Failure, Outcome};
 use crate::counts::Met;
 use crate::generate::Size;
 use crate::generations::{self, Opening};
+use crate::runtime::open_options;
+pub use crate::runtime::time;
 use crate::store::{Layout, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_disk::{Disk, Marks, OpenOptions};
-use tonearm_fs::{Fs, Time};
+use tonearm_fs::Fs;
 use tonearm_rt::Rt;
 
 /// Bytes for the files, besides a small volume.
@@ -91,18 +91,6 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let operations = u64::from(size.generations) * size.operations;
     outcome.met.met(Met::TreeOperation, operations);
     Ok(outcome)
-}
-
-/// The time of day of a file system in virtual time.
-pub fn time(rt: &Rt) -> impl Fn() -> Time + 'static {
-    let clock = clock(rt, crate::archives::START_MS);
-    move || {
-        let ms = clock();
-        Time {
-            s: (ms / 1000) as i64,
-            ns: (ms % 1000) as u32 * 1_000_000,
-        }
-    }
 }
 
 /// Opens the file system, which has a state of `state`, and checks it before anything is changed.

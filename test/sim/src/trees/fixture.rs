@@ -20,14 +20,6 @@ pub const DIRECTORY: NewInode = NewInode {
     ..FILE
 };
 
-/// Sets the size.
-pub fn sized(bytes: u64) -> SetAttr {
-    SetAttr {
-        size: Some(bytes),
-        ..SetAttr::default()
-    }
-}
-
 /// Sets the permissions.
 pub fn with_mode(mode: u32) -> SetAttr {
     SetAttr {

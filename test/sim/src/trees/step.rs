@@ -1,6 +1,5 @@
 //! Operations of a file system.
 
-use super::fixture::sized;
 use super::model::{File, Node, Tree, content};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
@@ -612,4 +611,12 @@ fn name_of(error: &FsError) -> String {
         error => format!("{error:?}"),
     };
     name.split('(').next().unwrap_or_default().to_string()
+}
+
+/// Sets the size.
+pub fn sized(bytes: u64) -> SetAttr {
+    SetAttr {
+        size: Some(bytes),
+        ..SetAttr::default()
+    }
 }
