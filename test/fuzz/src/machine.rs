@@ -57,7 +57,15 @@ pub fn machine() -> Machine {
             blank: true,
             log_written: false,
         };
-        let made = create(&own, &buffers, &plan, vec![member], VOLUME_BYTES, [2; 16], |_, _| {});
+        let made = create(
+            &own,
+            &buffers,
+            &plan,
+            vec![member],
+            VOLUME_BYTES,
+            [2; 16],
+            |_, _| {},
+        );
         made.await.expect("a store");
         let member = MemberDevice::new(device);
         let options = OpenOptions::default();
@@ -101,7 +109,10 @@ pub fn memories() -> Vec<Vec<u8>> {
             if elsewhere {
                 put(0, &descriptor(0x100, 48, INDIRECT, 0));
             }
-            put(table, &descriptor(0x200, 16, NEXT, if bytes > 0 { 1 } else { 2 }));
+            put(
+                table,
+                &descriptor(0x200, 16, NEXT, if bytes > 0 { 1 } else { 2 }),
+            );
             let flags = NEXT | if is_read { WRITE } else { 0 };
             put(table + 16, &descriptor(0x400, bytes, flags, 2));
             put(table + 32, &descriptor(0x210, 1, WRITE, 0));

@@ -3,8 +3,8 @@
 
 #![no_main]
 
-use tonearm_format::{BlockRecord, LIST_RECORD_BYTES, ListRecord, Zones};
 use libfuzzer_sys::fuzz_target;
+use tonearm_format::{BlockRecord, LIST_RECORD_BYTES, ListRecord, Zones};
 
 fuzz_target!(init: tonearm_fuzz::write_seeds("lists"), |data: &[u8]| {
     let Some((&choice, page)) = data.split_first() else {

@@ -2,10 +2,10 @@
 
 #![no_main]
 
+use libfuzzer_sys::fuzz_target;
 use tonearm_base::crc32c;
 use tonearm_drive_file::DriveSpec;
 use tonearm_head::{Mimic, Profile, Table};
-use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(init: tonearm_fuzz::write_seeds("profile"), |data: &[u8]| {
     let Some((&choice, rest)) = data.split_first() else {

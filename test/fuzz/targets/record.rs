@@ -5,9 +5,9 @@
 
 #![no_main]
 
+use libfuzzer_sys::fuzz_target;
 use tonearm_base::{BufPool, crc32c};
 use tonearm_format::{FORMAT_VERSION, LOG_SECTOR_MIN, RecordHeader, SECTOR};
-use libfuzzer_sys::fuzz_target;
 use tonearm_trail::{LogGeometry, scan_track};
 
 const TRACK_SECTORS: usize = 16;

@@ -4,9 +4,9 @@
 
 #![no_main]
 
+use libfuzzer_sys::fuzz_target;
 use tonearm_base::crc32c;
 use tonearm_format::{FORMAT_VERSION, SECTOR, Superblock, TableSlot, TrackSheet, VolumeEntry};
-use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(init: tonearm_fuzz::write_seeds("superblock"), |data: &[u8]| {
     let Some((&choice, rest)) = data.split_first() else {
