@@ -124,7 +124,7 @@ impl Units {
         }
     }
 
-    /// Memory that open units may hold beside those of `access` and of the user of `unit` that are open.
+    /// Memory that open units may hold besides those of `access` and of the user of `unit` that are open.
     fn memory_left(&self, unit: &UnitState, most: u64) -> u64 {
         let own = unit.memory.get();
         let left = most.saturating_sub(self.memory[unit.access as usize] - own);

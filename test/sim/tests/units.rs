@@ -88,7 +88,7 @@ fn others_see_all_of_a_unit_or_nothing() {
     });
 }
 
-/// What somebody else may do while a unit is open that reads file a and writes file b, and whether the unit conflicts with it.
+/// Changes of other programs while a unit is open that reads file a and writes file b, and whether each is a conflict for the unit.
 const OTHERS: [(&str, bool); 16] = [
     ("nothing", false),
     ("another file", false),

@@ -1,4 +1,4 @@
-//! The state of an open home, which all handles share. The files beside this one add to [`Segments`] what is done with it.
+//! The state of an open segments layout, which all handles share. The other files of this folder implement its operations.
 
 use crate::home::{HomeStats, HotStats, SegmentStats};
 use crate::segments::intervals::Separation;
@@ -41,7 +41,7 @@ pub struct Inner {
     /// Blocks of the parts of segments at whose ends appends should end, on RAID-5 (`stripes.rs`).
     pub(super) part_blocks: Option<u64>,
     pub(super) policy: Policy,
-    /// Tells blocks to be overwritten in place, instead of the separator.
+    /// Chooses the blocks that are overwritten in place, instead of the separator.
     pub(super) given: Option<fn(u64) -> bool>,
     /// Nothing is written; the recovered state stays in memory.
     pub(super) read_only: bool,

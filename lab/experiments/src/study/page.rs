@@ -304,11 +304,11 @@ impl Summary {
 /// The cases of one layout at one load, with or without a log drive.
 fn summary_cell(cases: &[&Case], closed_loop: bool) -> String {
     let rates = || cases.iter().map(|case| case.measured.requests_per_s);
-    let behind: Vec<&&Case> = cases
+    let saturated: Vec<&&Case> = cases
         .iter()
         .filter(|case| case.measured.saturated)
         .collect();
-    if behind.len() == cases.len() {
+    if saturated.len() == cases.len() {
         return format!("does not keep up: {}/s", range(rates(), rate));
     }
     let times = cases
@@ -321,7 +321,7 @@ fn summary_cell(cases: &[&Case], closed_loop: bool) -> String {
             range(times, |ms| number((ms * 100.0).round() / 100.0))
         ),
     };
-    let percents = behind.iter().filter_map(|case| case.utilisation_percent);
+    let percents = saturated.iter().filter_map(|case| case.utilisation_percent);
     let percents: Vec<String> = percents.map(|percent| percent.to_string()).collect();
     match percents[..] {
         [] => text,

@@ -102,17 +102,17 @@ impl Recommendation {
             closed_loop,
         };
         let mut ranked = Layout::ALL.map(|layout| {
-            let behind = all.situations.iter().filter(|s| s.falls_behind(layout));
+            let saturated = all.situations.iter().filter(|s| s.falls_behind(layout));
             let advantage = all.advantage(layout, Layout::Overwrite);
-            (behind.count(), advantage, layout)
+            (saturated.count(), advantage, layout)
         });
         ranked.sort_by(|a, b| a.0.cmp(&b.0).then(b.1.total_cmp(&a.1)));
         let (fewest, most, _) = ranked[0];
         // Of equals the simplest: overwrite needs no spare space, and segments counts no writes.
         let mut equals = Layout::ALL.to_vec();
         equals.retain(|layout| {
-            ranked.iter().any(|(behind, advantage, own)| {
-                own == layout && *behind == fewest && most <= advantage * EQUAL
+            ranked.iter().any(|(saturated, advantage, own)| {
+                own == layout && *saturated == fewest && most <= advantage * EQUAL
             })
         });
         let chosen = equals.remove(0);
@@ -245,42 +245,42 @@ impl Comparison<'_> {
                 names.join(" or ")
             ),
         };
-        let behind = LOADS.map(|load| self.behind(chosen, load));
+        let saturation = LOADS.map(|load| self.saturation(chosen, load));
         format!(
             "Choose {name}{alike}: {by}; {}.{}",
             self.changes(chosen),
-            behind.concat()
+            saturation.concat()
         )
     }
 
     /// A sentence on how far the layout keeps up with the load; nothing when it always does.
-    fn behind(&self, layout: Layout, load: u64) -> String {
+    fn saturation(&self, layout: Layout, load: u64) -> String {
         let all = self.situations.iter().filter(|s| s.load == load);
-        let behind: Vec<f64> = all
+        let rates: Vec<f64> = all
             .clone()
             .filter(|s| s.of(layout).saturated)
             .map(|s| s.of(layout).requests_per_s)
             .collect();
         let count = all.count();
-        if behind.is_empty() {
+        if rates.is_empty() {
             return String::new();
         }
-        let least = behind.iter().copied().fold(f64::INFINITY, f64::min);
-        let most = behind.iter().copied().fold(0.0, f64::max);
-        let rates = match format!("{least:.0}") == format!("{most:.0}") {
+        let least = rates.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = rates.iter().copied().fold(0.0, f64::max);
+        let range = match format!("{least:.0}") == format!("{most:.0}") {
             true => format!("{most:.0}"),
             false => format!("{least:.0} to {most:.0}"),
         };
-        let there = match behind.len() == count {
+        let there = match rates.len() == count {
             true => String::new(),
-            false => format!(" in {} of {count} situations", behind.len()),
+            false => format!(" in {} of {count} situations", rates.len()),
         };
-        let so = match (behind.len() == count, load) {
+        let so = match (rates.len() == count, load) {
             (true, 1) => ": more or faster drives are needed",
             _ => "",
         };
         format!(
-            " It does not keep up with {}{there} (it does {rates} requests/s){so}.",
+            " It does not keep up with {}{there} (it does {range} requests/s){so}.",
             load_name(load)
         )
     }
