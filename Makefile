@@ -31,6 +31,8 @@ FUZZ_SECONDS ?= 5
 # Rounds of each test of `make guest`.
 ROUNDS ?= 20
 BENCH ?=
+# Tests of `make e2e` at a time.
+E2E_THREADS ?= $(shell echo $$((2 * $$(nproc))))
 
 CHECKED = --profile checked --locked --workspace
 # The programs that the tests end to end and the guests run.
@@ -64,7 +66,7 @@ tidy:
 	$(CARGO) test $(CHECKED) --test tidy
 
 unit:
-	$(CARGO) test $(CHECKED) --no-fail-fast --exclude tonearm-tests --exclude tidy
+	scripts/unit.sh $(CHECKED) --exclude tonearm-tests --exclude tidy
 
 # The experiments of the laboratory in short, beside the papers' figures: half a minute on 2 cores.
 lab-check: build
@@ -80,9 +82,9 @@ lab-docs:
 reference-docs:
 	TONEARM_UPDATE_DOCS=1 $(CARGO) test $(CHECKED) --bin tonearm the_reference_is_that_of_this_program
 
-# End to end tests: real clients, kill -9, hostile clients.
+# End to end tests: real clients, kill -9, hostile clients. Most of the time they wait, so more run at a time than there are cores.
 e2e: build
-	$(CARGO) test $(CHECKED) --test e2e
+	$(CARGO) test $(CHECKED) --test e2e -- --test-threads=$(E2E_THREADS)
 
 # One round of two kinds; the number of commits chooses which.
 guest-share: deps build

@@ -17,8 +17,8 @@ cd "$(dirname "$0")/.."
 root=$PWD
 work=$root/target/mutants
 tree=$work/tree
-# The programs of the copy are tested, not those of the checkout.
-unset TONEARM_BIN
+# The programs of the copy are tested, not those of the checkout, and with all their seeds.
+unset TONEARM_BIN TONEARM_SHARE
 # Each fault builds some of the project's crates again.
 export CARGO_TARGET_DIR=$work/build CARGO_INCREMENTAL=1 CARGO_TERM_COLOR=never RUST_BACKTRACE=0
 

@@ -21,6 +21,9 @@ campaign() {
 jobs=$(($(nproc) < 4 ? $(nproc) : 4))
 targets=$(grep -c '^\[\[bin' test/fuzz/Cargo.toml)
 make --no-print-directory build || exit 1
+# Unit tests with all seeds.
+unset TONEARM_SHARE
+campaign unit make --no-print-directory unit
 campaign planted-faults scripts/mutants.sh --share auto/48 --seconds "$quarter"
 campaign power-cuts make --no-print-directory crash SECONDS="$quarter" SEED="$commits"
 campaign fuzzing make --no-print-directory fuzz SECONDS="$((quarter * jobs / targets + 1))"
