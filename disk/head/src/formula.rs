@@ -8,7 +8,7 @@
 //! The reference point is the end of the last request, when the head is at the end of its last sector. Delta includes the
 //! drive's work after a request and before a write.
 
-use crate::{Access, Head, Place, Span, Track, TrackMap, first_fit};
+use crate::{Access, Head, Place, STALE, Span, Track, TrackMap, first_fit};
 use tonearm_base::Nanos;
 
 /// Sectors, on a track of `turn_sectors`, that pass under the head between the end of one request and the first moment
@@ -63,9 +63,6 @@ struct Reference {
 
 /// The relative error of a spindle's speed is at most one part in so many.
 const DRIFT: u64 = 10_000;
-
-/// Without a request for this long the reference point is too old: the drift is one or two sectors.
-const STALE: Nanos = Nanos::from_secs(2);
 
 /// A move between tracks up to this far apart is short: the greatest skew between them covers it.
 const NEAR: u64 = 64;
@@ -267,15 +264,19 @@ impl Head for Formula {
 
     /// A read that the drive's buffer served has not moved the head. (Drives read ahead, also into the next track.)
     /// Such a read ends when its sector cannot have been under the head, and is ignored.
-    fn read(&mut self, read: &Access) {
+    fn read(&mut self, read: &Access) -> bool {
         match &self.reference {
             Some(reference) if !self.agrees(reference, read) => {
                 self.reference = Some(Reference {
                     read_to: Some(read.end()),
                     ..*reference
                 });
+                false
             }
-            _ => self.refer(read, true),
+            _ => {
+                self.refer(read, true);
+                true
+            }
         }
     }
 

@@ -34,6 +34,13 @@ pub use track::{Track, TrackMap, TrackMapError, TrackRun};
 
 use tonearm_base::Nanos;
 
+/// Tracks of the log among which refreshing reads take turns: more than the segments of a drive's buffer, which would answer a
+/// repeated read.
+const REFRESHED: u64 = 32;
+
+/// Without a request for this long a prediction is too old (Trail 3.1): the drift is one or two sectors.
+const STALE: Nanos = Nanos::from_secs(2);
+
 /// A request that the drive has completed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Access {
@@ -63,6 +70,12 @@ pub struct Place {
     pub response: Option<Nanos>,
 }
 
+/// Where the read number `reads` that refreshes a prediction goes: how many tracks after the next one, and the sector of that
+/// track. The drive reads on after a read, so each one goes to an earlier track than the one before.
+pub fn refresh_place(reads: u64) -> (u64, u64) {
+    (REFRESHED - 1 - reads % REFRESHED, reads / REFRESHED % 7)
+}
+
 /// A predictor of the head's position.
 pub trait Head {
     /// Its name in reports and on the command line.
@@ -72,8 +85,9 @@ pub trait Head {
     /// the drive at a time.
     fn written(&mut self, write: &Access);
 
-    /// Notes a completed read that was sent to move the head or to find its position (Trail 3.1).
-    fn read(&mut self, read: &Access);
+    /// Notes a completed read that was sent to move the head or to find its position (Trail 3.1). False when the drive has
+    /// answered from its buffer, so that the read shows nothing and has not moved the head.
+    fn read(&mut self, read: &Access) -> bool;
 
     /// Where a write of `sectors` sectors that is sent at `now` should begin, within one of the free ranges
     /// `free`, which are in the order in which the log would use them; `None` when it fits into none.

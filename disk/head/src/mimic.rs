@@ -73,8 +73,9 @@ impl<M: SkipModel> Head for Mimic<M> {
     }
 
     /// Counts as a write, because the profile has only writes.
-    fn read(&mut self, read: &Access) {
+    fn read(&mut self, read: &Access) -> bool {
         self.written(read);
+        true
     }
 
     fn place(&mut self, now: Nanos, sectors: u32, free: &[Span]) -> Option<Place> {

@@ -18,16 +18,18 @@ mod lines;
 mod pairs;
 mod place;
 mod ranges;
+mod read_lag;
 mod shorts;
 mod spindle;
 mod starts;
 
-use crate::{Access, Head, Place, Span, TrackMap, first_fit};
+use crate::{Access, Head, Place, STALE, Span, TrackMap, first_fit};
 use angles::{Angles, Stretch, step};
 use bootstrap::{Bootstrap, Interval};
-use lead::{Leads, Outcome, Step};
+use lead::{Leads, Order, Outcome, Step};
 use learned::Learned;
-use place::{Position, View};
+use place::{Choice, Position, QUARTER, View};
+use read_lag::ReadLag;
 use spindle::{Spindle, nearest};
 use tonearm_base::Nanos;
 
@@ -41,6 +43,9 @@ const TRUST: (f64, f64) = (0.5, 0.85);
 /// learned values may be consistent and wrong. Without a map this would cost more than it gains, since the tracks would
 /// have to be found again each time.
 const MISSED: f64 = 0.12;
+
+/// Uncertainty of the phase, as a part of a revolution, from which on a read refreshes it.
+const BLURRED: f64 = 1.0 / 64.0;
 
 /// Writes before that, the first time and at most. The number doubles each time.
 const PATIENCE: (u32, u32) = (250, 16_000);
@@ -59,6 +64,12 @@ pub struct Online {
     last: Option<(u64, Nanos)>,
     /// Expected time of the last place that was returned.
     hoped: Option<Nanos>,
+    /// Sectors of the last write.
+    sectors: u32,
+    /// By how much later reads end than writes.
+    read_lag: ReadLag,
+    /// Usual time from the end of a request to the next write, in nanoseconds; a long one counts as two revolutions.
+    pause: f64,
     /// Share of the last writes that came a revolution late.
     missed: f64,
     /// Writes since everything was learned again, and how many must follow before that happens again.
@@ -103,15 +114,19 @@ impl Online {
     }
 
     fn with(angles: Angles) -> Self {
+        let by_size = matches!(angles, Angles::Map(_));
         Self {
             angles,
             phase: Phase::Unknown(Box::new(Bootstrap::new())),
-            leads: Leads::new(),
+            leads: Leads::new(by_size),
             confidence: 0.0,
             trusted: false,
             position: None,
             last: None,
             hoped: None,
+            sectors: 1,
+            read_lag: ReadLag::default(),
+            pause: 0.0,
             missed: 0.0,
             patience: (0, PATIENCE.0),
         }
@@ -136,7 +151,22 @@ impl Online {
         self.trusted = false;
         self.confidence = 0.0;
         self.phase = Phase::Unknown(Box::new(Bootstrap::new()));
-        self.leads = Leads::new();
+        self.leads = self.leads.unlearned();
+    }
+
+    /// The best place, if enough is known.
+    fn choose(&self, now: Nanos, sectors: u32, free: &[Span], order: Order) -> Option<Choice> {
+        let (Phase::Known(spindle), Some(position)) = (&self.phase, &self.position) else {
+            return None;
+        };
+        let view = View {
+            spindle,
+            angles: &self.angles,
+            leads: &self.leads,
+            position,
+            order,
+        };
+        view.choose(now, sectors, free)
     }
 
     /// What has been learned so far.
@@ -151,7 +181,7 @@ impl Online {
         };
         if let Phase::Known(spindle) = &self.phase {
             let period = spindle.period();
-            let bracket = self.leads.bracket(Step::Same, false);
+            let bracket = self.leads.bracket(Step::Same, Order::WriteAfterWrite, 1.0);
             let high = bracket.high.min(bracket.low + period);
             status.period = Some(Nanos(period as u64));
             status.lead = Some(Nanos(high as u64));
@@ -193,20 +223,17 @@ impl Online {
         let angle = self.angles.find(end - 1).map_or(0.0, |on| on.angle_of(end));
         self.phase = Phase::Known(Spindle::new(found.period, angle, write.done));
         self.confidence = 0.5;
-        self.leads = Leads::new();
+        self.leads = self.leads.unlearned();
     }
 
     fn follow(&mut self, write: &Access) {
         let Phase::Known(spindle) = &mut self.phase else {
             return;
         };
-        let (outcome, expected) = compare(
-            &self.leads,
-            spindle,
-            &self.angles,
-            self.position.as_ref(),
-            write,
-        );
+        let position = self.position.as_ref();
+        let order = order(position);
+        let (outcome, expected) =
+            compare(&self.leads, spindle, &self.angles, position, write, order);
         let fits = match &mut self.angles {
             Angles::Map(_) => expected.is_some_and(|angle| spindle.read(angle, write.done)),
             Angles::Learned(learned) => {
@@ -232,7 +259,7 @@ impl Online {
         if self.confidence > TRUST.1 && !self.trusted {
             // Leads that were learned while angles were wrong are wrong.
             self.trusted = true;
-            self.leads = Leads::new();
+            self.leads = self.leads.unlearned();
         } else if self.confidence < TRUST.0 {
             self.trusted = false;
         }
@@ -249,6 +276,14 @@ impl Online {
     }
 }
 
+/// The kinds of a write and of the request before it.
+fn order(position: Option<&Position>) -> Order {
+    match position {
+        Some(position) if position.read => Order::WriteAfterRead,
+        _ => Order::WriteAfterWrite,
+    }
+}
+
 /// Compares the duration of a write with the expected one. Returns the difference, and the angle at which the write
 /// should end.
 fn compare(
@@ -257,6 +292,7 @@ fn compare(
     angles: &Angles,
     position: Option<&Position>,
     write: &Access,
+    order: Order,
 ) -> (Option<(Outcome, bool)>, Option<f64>) {
     let Some(on) = angles.find(write.first) else {
         return (None, None);
@@ -274,11 +310,12 @@ fn compare(
         return (None, None);
     };
     let angle = walk.angle;
-    let Some(position) = position.filter(|_| spindle.doubt(write.sent) < period / 8.0) else {
+    let is_sharp = spindle.doubt(write.sent) < period / 8.0;
+    let Some(position) = position.filter(|position| is_sharp && position.is_certain()) else {
         return (None, Some(angle));
     };
     let step = step((position.end, &position.on), (write.first, &on));
-    let least = leads.bracket(step, position.read).low;
+    let least = leads.bracket(step, order, f64::from(write.sectors)).low;
     let start = Nanos(write.sent.0.saturating_add(least as u64));
     let lead = least + spindle.until(on.angle_of(write.first), start);
     let response = write.done.0 as f64 - write.sent.0 as f64;
@@ -288,7 +325,7 @@ fn compare(
     let turns = if clear { late.round() } else { late.ceil() };
     let outcome = Outcome {
         step,
-        after_read: position.read,
+        order,
         end: (f64::from(write.sectors), walk.turns * period),
         held,
         skew: walk.skew * period,
@@ -312,11 +349,16 @@ impl Head for Online {
             return;
         }
         self.judge(write);
+        if let (Phase::Known(spindle), Some((_, done))) = (&self.phase, self.last) {
+            let pause = write.sent.since(done).0 as f64;
+            self.pause += (pause.min(2.0 * spindle.period()) - self.pause) / 8.0;
+        }
         match &self.phase {
             Phase::Unknown(_) => self.start(write),
             Phase::Known(_) => self.follow(write),
         }
         let end = write.end();
+        self.sectors = write.sectors;
         self.last = Some((end, write.done));
         self.position = self.angles.find(end - 1).map(|on| Position {
             end,
@@ -325,9 +367,31 @@ impl Head for Online {
         });
     }
 
-    fn read(&mut self, read: &Access) {
-        if read.sectors == 0 {
-            return;
+    fn read(&mut self, read: &Access) -> bool {
+        if read.sectors == 0 || read.done < read.sent {
+            return false;
+        }
+        if let (Phase::Known(spindle), Angles::Map(_)) = (&mut self.phase, &self.angles) {
+            let Some(done) = self.read_lag.write_done(spindle, &self.angles, read) else {
+                return false;
+            };
+            let as_write = Access { done, ..*read };
+            let (outcome, expected) = compare(
+                &self.leads,
+                spindle,
+                &self.angles,
+                self.position.as_ref(),
+                &as_write,
+                Order::Read,
+            );
+            if let Some(angle) = expected.filter(|_| self.read_lag.is_known()) {
+                spindle.read(angle, done);
+            }
+            if let Some((outcome, true)) = outcome
+                && !matches!(outcome.step, Step::Far(_))
+            {
+                self.leads.learn(&outcome, spindle.period());
+            }
         }
         let end = read.end();
         // The learned values hold only around the log.
@@ -340,24 +404,19 @@ impl Head for Online {
             on: known.unwrap_or(Stretch::ELSEWHERE),
             read: true,
         });
+        true
     }
 
     fn place(&mut self, now: Nanos, sectors: u32, free: &[Span]) -> Option<Place> {
-        if let (Phase::Known(spindle), Some(position)) = (&self.phase, &self.position) {
-            let view = View {
-                spindle,
-                angles: &self.angles,
-                leads: &self.leads,
-                position,
-            };
-            if let Some(choice) = view.choose(now, sectors, free) {
-                let response = Some(Nanos(choice.response as u64));
-                self.hoped = response;
-                return Some(Place {
-                    sector: choice.sector,
-                    response,
-                });
-            }
+        if let Some(choice) = self.choose(now, sectors, free, order(self.position.as_ref())) {
+            let response = Some(Nanos(choice.response as u64));
+            // After a seek to a refresh and back, a late write proves nothing.
+            let read = self.position.as_ref().is_some_and(|position| position.read);
+            self.hoped = response.filter(|_| !read);
+            return Some(Place {
+                sector: choice.sector,
+                response,
+            });
         }
         self.hoped = None;
         let skip = match &mut self.phase {
@@ -372,6 +431,45 @@ impl Head for Online {
         })
     }
 
+    /// The head is moved if the next write, which would otherwise move it, gains more time than it waits for the read. If there is
+    /// time, the sector is one of the first of the track, because the drive reads on after it, and the head should stay.
+    fn reposition(&mut self, now: Nanos, track: Span) -> Option<u64> {
+        let (Phase::Known(spindle), Angles::Map(_)) = (&self.phase, &self.angles) else {
+            return None;
+        };
+        let (period, last) = (spindle.period(), self.position.as_ref()?);
+        let to = self.angles.find(track.start)?;
+        let step = step((last.end, &last.on), (track.start, &to));
+        let size = f64::from(self.sectors);
+        let order = order(Some(last));
+        if !self.trusted || !self.leads.bracket(step, order, size).is_known(period) {
+            return None;
+        }
+        let first = Span {
+            start: track.start,
+            end: track.start + track.len().div_ceil(QUARTER),
+        };
+        let choice = self.choose(now, 1, &[first], Order::Read)?;
+        let lead = |step, order| self.leads.lead(step, order, size, period).0;
+        let gain = lead(step, order) - lead(Step::Same, Order::WriteAfterRead);
+        let wait = (choice.response - self.pause).max(0.0);
+        // The first reads are worth more than their time.
+        (gain > wait || !self.read_lag.is_known()).then_some(choice.sector)
+    }
+
+    fn stale_after(&self) -> Option<Nanos> {
+        match (&self.phase, &self.angles) {
+            // Reads show the phase once their lag is known, which needs reads that come soon.
+            (Phase::Known(_), Angles::Map(_)) if !self.read_lag.is_known() => Some(STALE),
+            (Phase::Known(spindle), Angles::Map(_)) => {
+                let steady = spindle.steady_for(spindle.period() * BLURRED, STALE.0 as f64);
+                Some(Nanos(steady as u64))
+            }
+            // Reads teach nothing then.
+            _ => None,
+        }
+    }
+
     fn memory_bytes(&self) -> usize {
         let first = match self.phase {
             Phase::Unknown(_) => size_of::<Bootstrap>(),
@@ -380,3 +478,7 @@ impl Head for Online {
         size_of::<Self>() + first + self.angles.memory_bytes()
     }
 }
+
+#[cfg(test)]
+#[path = "online_test.rs"]
+mod online_test;

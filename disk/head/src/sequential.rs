@@ -14,7 +14,9 @@ impl Head for Sequential {
 
     fn written(&mut self, _write: &Access) {}
 
-    fn read(&mut self, _read: &Access) {}
+    fn read(&mut self, _read: &Access) -> bool {
+        true
+    }
 
     fn place(&mut self, _now: Nanos, sectors: u32, free: &[Span]) -> Option<Place> {
         let sector = first_fit(free, 0, sectors)?;

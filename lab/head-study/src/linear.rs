@@ -69,8 +69,9 @@ impl Head for Linear {
         self.last = Some((write.end(), write.done));
     }
 
-    fn read(&mut self, read: &Access) {
+    fn read(&mut self, read: &Access) -> bool {
         self.last = Some((read.end(), read.done));
+        true
     }
 
     fn place(&mut self, now: Nanos, sectors: u32, free: &[Span]) -> Option<Place> {

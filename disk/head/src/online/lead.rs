@@ -19,10 +19,29 @@ pub enum Step {
     Far(u64),
 }
 
+/// A request, and the one before it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Order {
+    /// A write after a write.
+    WriteAfterWrite,
+    /// A write after a read.
+    WriteAfterRead,
+    /// A read after either.
+    Read,
+}
+
 /// Classes of far seeks: half octaves of the distance in sectors, from 2^13 on.
 const FAR: usize = 38;
 /// A bracket that is narrower than this part of a revolution is narrow.
 const NARROW: f64 = 1.0 / 1024.0;
+
+/// The same after a read and before one: such requests are too rare for a narrow bracket.
+const NARROW_READ: f64 = 1.0 / 128.0;
+/// The lead of a read is first tried at that of a write, and this part of a revolution more.
+const READ_MORE: f64 = 1.0 / 16.0;
+
+/// Width of a bracket, as a part of a revolution, that is enough to decide whether a read should move the head.
+const KNOWN: f64 = 1.0 / 16.0;
 
 /// A missed seek raises the lead of its class by a revolution divided by this.
 const SCATTER: f64 = 16.0;
@@ -39,7 +58,7 @@ pub struct Bracket {
     /// Long enough.
     pub high: f64,
     /// Scatter: the largest distance of a hit and a miss that contradict each other.
-    spread: f64,
+    spread: f32,
     /// It has been met at least once.
     met: bool,
     /// The value follows the durations of seeks, instead of being narrowed.
@@ -47,7 +66,7 @@ pub struct Bracket {
 }
 
 impl Bracket {
-    fn new() -> Self {
+    const fn new() -> Self {
         Self {
             low: 0.0,
             high: f64::INFINITY,
@@ -57,8 +76,13 @@ impl Bracket {
         }
     }
 
+    /// True when the lead is known to a small part of a revolution.
+    pub fn is_known(&self, period: f64) -> bool {
+        self.met && self.high - self.low <= period * KNOWN
+    }
+
     fn narrow(&self, period: f64) -> f64 {
-        (period * NARROW).max(self.spread)
+        (period * NARROW).max(f64::from(self.spread))
     }
 
     /// The lead to aim for.
@@ -79,8 +103,9 @@ impl Bracket {
             self.high = lead;
         }
         // After contradictions of hits and misses one hit proves little.
-        if self.spread > period * NARROW {
-            self.high = self.high.min(lead.max(self.high - self.spread / 64.0));
+        let spread = f64::from(self.spread);
+        if spread > period * NARROW {
+            self.high = self.high.min(lead.max(self.high - spread / 64.0));
         } else {
             self.high = self.high.min(lead);
         }
@@ -109,8 +134,10 @@ impl Bracket {
 
     fn missed(&mut self, lead: f64, period: f64) {
         if lead >= self.high {
-            self.spread = (self.spread * 2.0).clamp(period * NARROW, period / 16.0);
-            self.high = lead + self.spread;
+            let spread = f64::from(self.spread) * 2.0;
+            let spread = spread.clamp(period * NARROW, period / 16.0);
+            self.spread = spread as f32;
+            self.high = lead + spread;
         }
         self.low = self.low.max(lead);
     }
@@ -121,8 +148,8 @@ impl Bracket {
 pub struct Outcome {
     /// The movement of the head before it.
     pub step: Step,
-    /// The request before was a read.
-    pub after_read: bool,
+    /// The kinds of the two requests.
+    pub order: Order,
     /// Sectors, and nanoseconds from the passing of the first to the end of the last.
     pub end: (f64, f64),
     /// The same up to the sector that the bus is known to delay most.
@@ -171,10 +198,16 @@ impl Far {
     }
 }
 
+/// Classes of sizes. A drive that takes data slowly begins larger writes later, also where the bus does not limit their end.
+const SIZES: usize = 4;
+
 /// All leads of a drive.
 #[derive(Clone, Debug)]
 pub struct Leads {
-    near: [[Bracket; 3]; 2],
+    /// By the kinds of the requests, the step without a seek, and the size.
+    near: [[[Bracket; SIZES]; 3]; 3],
+    /// Sizes are told apart. Without a map the tracks are found from few writes, which must teach the leads of all sizes.
+    by_size: bool,
     far: [Far; FAR],
     bus: Option<Lines>,
     /// Recent misses that no lead explains.
@@ -182,6 +215,8 @@ pub struct Leads {
     /// Recent bounds that contradict what was learned of the bus.
     strikes: f64,
 }
+
+const UNKNOWN: [[[Bracket; SIZES]; 3]; 3] = [[[Bracket::new(); SIZES]; 3]; 3];
 
 fn far_class(distance: u64) -> usize {
     let octave = distance.max(1 << 13).ilog2();
@@ -191,9 +226,10 @@ fn far_class(distance: u64) -> usize {
 
 impl Leads {
     /// No lead is known.
-    pub fn new() -> Self {
+    pub fn new(by_size: bool) -> Self {
         Self {
-            near: [[Bracket::new(); 3]; 2],
+            near: UNKNOWN,
+            by_size,
             far: [Far::UNKNOWN; FAR],
             bus: None,
             evidence: 0.0,
@@ -201,41 +237,73 @@ impl Leads {
         }
     }
 
-    /// The bracket of a step without a seek.
-    fn bracket_mut(&mut self, step: Step, after_read: bool) -> Option<&mut Bracket> {
-        let near = &mut self.near[usize::from(after_read)];
-        match step {
-            Step::Same => Some(&mut near[0]),
-            Step::Switch => Some(&mut near[1]),
-            Step::Cylinder => Some(&mut near[2]),
-            Step::Far(_) => None,
+    /// Leads of which none is known any more.
+    pub fn unlearned(&self) -> Self {
+        Self::new(self.by_size)
+    }
+
+    fn size_class(&self, sectors: f64) -> usize {
+        match sectors as u64 {
+            _ if !self.by_size => 0,
+            0..=1 => 0,
+            2..=9 => 1,
+            10..=40 => 2,
+            _ => 3,
         }
     }
 
-    /// The bracket of the lead of `step`. A step that was never observed is at least as long as an easier one.
-    pub fn bracket(&self, step: Step, after_read: bool) -> Bracket {
-        let near = &self.near[usize::from(after_read)];
+    /// The bracket of a step without a seek.
+    fn bracket_mut(&mut self, seen: &Outcome) -> Option<&mut Bracket> {
+        let step = match seen.step {
+            Step::Same => 0,
+            Step::Switch => 1,
+            Step::Cylinder => 2,
+            Step::Far(_) => return None,
+        };
+        let size = self.size_class(seen.end.0);
+        Some(&mut self.near[seen.order as usize][step][size])
+    }
+
+    /// The bracket of the lead of `step` before `sectors` sectors. A step that was never observed is at least as long as an easier
+    /// one, and a larger write needs at least as long as a smaller one.
+    pub fn bracket(&self, step: Step, order: Order, sectors: f64) -> Bracket {
+        let near = &self.near[order as usize];
+        let size = self.size_class(sectors);
         let (index, own) = match step {
-            Step::Same => (0, near[0]),
-            Step::Switch => (1, near[1]),
-            Step::Cylinder => (2, near[2]),
+            Step::Same => (0, near[0][size]),
+            Step::Switch => (1, near[1][size]),
+            Step::Cylinder => (2, near[2][size]),
             Step::Far(distance) => (3, self.far[far_class(distance)].bracket()),
         };
-        let easier = near[..index].iter().filter(|b| b.met);
         let low = match own.met {
             true => own.low,
-            false => easier.fold(own.low, |low, b| low.max(b.low)),
+            false => {
+                let easier = near.iter().take(index + 1);
+                let easier = easier.flat_map(|sizes| &sizes[..=size]).filter(|b| b.met);
+                easier.fold(own.low, |low, b| low.max(b.low))
+            }
         };
-        // A lead that is enough for a harder step is enough here, unless this step has shown the contrary.
-        let harder = near.iter().skip(index + 1).filter(|b| b.met);
+        // A lead that is enough for a harder step or a larger write is enough here, unless this one has shown the contrary.
+        let harder = near.iter().skip(index);
+        let harder = harder.flat_map(|sizes| &sizes[size..]).filter(|b| b.met);
         let high = harder.fold(own.high, |high, b| high.min(b.high));
         let high = if high < low { own.high.max(low) } else { high };
         Bracket { low, high, ..own }
     }
 
     /// The lead to aim at, and by how much it may be too long. A wide bracket is worth a try.
-    pub fn lead(&self, step: Step, after_read: bool, period: f64) -> (f64, f64) {
-        let bracket = self.bracket(step, after_read);
+    pub fn lead(&self, step: Step, order: Order, sectors: f64, period: f64) -> (f64, f64) {
+        let bracket = self.bracket(step, order, sectors);
+        if order != Order::WriteAfterWrite {
+            let write = self.bracket(step, Order::WriteAfterWrite, sectors);
+            let is_near = bracket.high - bracket.low <= NARROW_READ * period;
+            if is_near && !bracket.follows {
+                return (bracket.high, 0.0);
+            }
+            if !bracket.met && bracket.low <= write.low && write.met {
+                return (write.high + READ_MORE * period, 0.0);
+            }
+        }
         let target = bracket.target(period);
         (target, (target - bracket.low) / 2.0)
     }
@@ -258,12 +326,12 @@ impl Leads {
     /// Learns from a write.
     pub fn learn(&mut self, seen: &Outcome, period: f64) {
         let taken = seen.lead + seen.turns * period;
-        let before = self.bracket(seen.step, seen.after_read);
+        let before = self.bracket(seen.step, seen.order, seen.end.0);
         if let Step::Far(distance) = seen.step {
             let far = &mut self.far[far_class(distance)];
             far.followed(taken, seen.turns > 0.5, period);
         }
-        if let Some(own) = self.bracket_mut(seen.step, seen.after_read) {
+        if let Some(own) = self.bracket_mut(seen) {
             if !own.met {
                 own.low = before.low;
             }
@@ -272,7 +340,7 @@ impl Leads {
         if self.bus.is_none() && self.suspect(seen, taken, &before, period) {
             self.bus = Some(all_lines(period));
             // The bus may have caused the misses that raised the lower ends.
-            self.near = [[Bracket::new(); 3]; 2];
+            self.near = UNKNOWN;
             return;
         }
         let bound = |point: (f64, f64)| (point.0, taken + point.1);
@@ -310,7 +378,7 @@ impl Leads {
                 },
                 period,
             );
-        } else if let Some(own) = self.bracket_mut(seen.step, seen.after_read) {
+        } else if let Some(own) = self.bracket_mut(seen) {
             own.missed(short, period);
         }
     }

@@ -1,15 +1,16 @@
 //! Chooses the free place whose write ends first.
 
 use super::angles::{Angles, Stretch, step};
-use super::lead::Leads;
+use super::lead::{Leads, Order};
 use super::spindle::Spindle;
 use crate::Span;
 use tonearm_base::Nanos;
 
 /// Tracks that are looked at.
 const TRACKS: usize = 4;
-/// Free ranges that are examined, over all tracks.
-const PIECES: usize = 64;
+
+/// A read that moves the head goes to the first sectors of a track, this part of it.
+pub const QUARTER: u64 = 4;
 
 /// Where the head is, as far as requests show.
 #[derive(Clone, Copy, Debug)]
@@ -20,6 +21,18 @@ pub struct Position {
     pub on: Stretch,
     /// It was read.
     pub read: bool,
+}
+
+impl Position {
+    /// The drive has not gone on to the next track after a read of one of the first sectors of this one, unless it reads more than
+    /// the rest of the track.
+    pub fn is_certain(&self) -> bool {
+        let (track, read) = (
+            self.on.end - self.on.first,
+            self.end - self.on.first.min(self.end),
+        );
+        !self.read || read <= track.div_ceil(QUARTER)
+    }
 }
 
 /// A place with what is expected there.
@@ -43,58 +56,71 @@ pub struct View<'a> {
     pub leads: &'a Leads,
     /// Where the head is.
     pub position: &'a Position,
+    /// The kinds of the next request and of the last one.
+    pub order: Order,
 }
 
 impl View<'_> {
     /// The best place for `sectors` sectors that are sent at `now`.
     pub fn choose(&self, now: Nanos, sectors: u32, free: &[Span]) -> Option<Choice> {
         let mut best: Option<Choice> = None;
-        let (mut tracks, mut pieces, mut last) = (0, 0, None);
-        for span in free {
-            let mut at = span.start;
-            while tracks <= TRACKS && pieces < PIECES && span.holds(at, sectors) {
-                let Some(on) = self.angles.find(at) else {
-                    let Some(next) = self.angles.next_known(at) else {
-                        break;
-                    };
-                    at = next;
-                    continue;
-                };
-                tracks += usize::from(last != Some(on.track));
-                if tracks > TRACKS {
-                    break;
+        let (mut tracks, mut last) = (0, None);
+        let (mut rest, mut from) = (free, 0);
+        while let Some(span) = rest.first() {
+            let start = span.start.max(from);
+            let on = match span.holds(start, sectors) {
+                true => self.angles.find(start),
+                false => None,
+            };
+            let Some(on) = on else {
+                let known = self
+                    .angles
+                    .next_known(start)
+                    .filter(|next| span.holds(*next, sectors));
+                match known {
+                    Some(next) => from = next,
+                    None => (rest, from) = (&rest[1..], 0),
                 }
-                (pieces, last) = (pieces + 1, Some(on.track));
-                let piece = Span {
-                    start: at,
-                    end: span.end,
-                };
-                self.on_track(now, sectors, &on, piece, &mut best);
-                at = on.end;
+                continue;
+            };
+            tracks += usize::from(last != Some(on.track));
+            if tracks > TRACKS {
+                break;
+            }
+            last = Some(on.track);
+            let follows = |pair: &[Span]| pair[1].start >= pair[0].end && pair[1].start < on.end;
+            let count = 1 + rest.windows(2).take_while(|pair| follows(pair)).count();
+            let pieces = Pieces {
+                on: &on,
+                start,
+                spans: &rest[..count],
+                sectors,
+            };
+            self.on_track(now, &pieces, &mut best);
+            // The last piece may go on after the track.
+            match rest[count - 1].end > on.end {
+                true => (rest, from) = (&rest[count - 1..], on.end),
+                false => (rest, from) = (&rest[count..], 0),
             }
         }
         best
     }
 
-    /// Tries the track `on`, from the start of `piece` on. The write must end within `piece`.
-    fn on_track(
-        &self,
-        now: Nanos,
-        sectors: u32,
-        on: &Stretch,
-        piece: Span,
-        best: &mut Option<Choice>,
-    ) {
+    /// Tries the track of `pieces`.
+    fn on_track(&self, now: Nanos, pieces: &Pieces<'_>, best: &mut Option<Choice>) {
+        let (on, sectors) = (pieces.on, pieces.sectors);
         let period = self.spindle.period();
-        let step = step((self.position.end, &self.position.on), (piece.start, on));
-        let (mut lead, hope) = self.leads.lead(step, self.position.read, period);
+        let step = step((self.position.end, &self.position.on), (pieces.start, on));
+        let (mut lead, hope) = self
+            .leads
+            .lead(step, self.order, f64::from(sectors), period);
         let doubt = self.spindle.doubt(now);
         if doubt < period / 16.0 {
             lead += 3.0 * doubt;
         }
         let mut target = lead;
         for _ in 0..3 {
-            let Some((sector, wait)) = self.first_at(now, target, on, piece, sectors) else {
+            let Some((sector, wait)) = self.first_at(now, target, pieces) else {
                 return;
             };
             // A slow bus may need a later start, by whole turns.
@@ -133,35 +159,49 @@ impl View<'_> {
         }
     }
 
-    /// The first sector of `on` that passes `lead` after `now` or later and is free, and when it passes.
-    fn first_at(
-        &self,
-        now: Nanos,
-        lead: f64,
-        on: &Stretch,
-        piece: Span,
-        sectors: u32,
-    ) -> Option<(u64, f64)> {
-        let period = self.spindle.period();
-        let last = on
-            .end
-            .min((piece.end + 1).saturating_sub(u64::from(sectors)));
-        if piece.start >= last {
-            return None;
-        }
+    /// The sector of `pieces` that passes first `lead` after `now` or later, and when it passes.
+    fn first_at(&self, now: Nanos, lead: f64, pieces: &Pieces<'_>) -> Option<(u64, f64)> {
+        let (on, period) = (pieces.on, self.spindle.period());
         // Sectors from the first free one to the one that passes after `lead`.
-        let wait = lead + self.spindle.until(on.angle_of(piece.start), at(now, lead));
+        let wait = lead + self.spindle.until(on.angle_of(pieces.start), at(now, lead));
         let ahead = on.turn - (wait - lead) / period * on.turn;
         let skip = (ahead - 1e-6).ceil().max(0.0);
-        let sector = piece.start + skip as u64;
-        if sector < last {
-            let passes = wait - period + skip / on.turn * period;
-            // Instead of a whole turn ahead, the first sector itself.
-            if passes >= lead - 1.0 && skip < on.turn {
-                return Some((sector, passes));
-            }
+        let passes = |sectors: f64| wait + sectors / on.turn * period;
+        let distance = |sector: u64| (sector - pieces.start) as f64;
+        // A turn later the sectors before it pass too.
+        let later = pieces.first_from(pieces.start);
+        let later = later.map(|sector| (sector, passes(distance(sector))));
+        // By rounding, the sector may pass too early.
+        if skip >= on.turn || passes(skip - on.turn) < lead - 1.0 {
+            return later;
         }
-        Some((piece.start, wait))
+        let sooner = pieces.first_from(pieces.start + skip as u64);
+        let sooner = sooner.map(|sector| (sector, passes(distance(sector) - on.turn)));
+        let both = sooner.into_iter().chain(later);
+        both.min_by(|a, b| a.1.total_cmp(&b.1))
+    }
+}
+
+/// The free ranges of a track, in ascending order.
+struct Pieces<'a> {
+    on: &'a Stretch,
+    /// The first free sector. The first span may begin before the track.
+    start: u64,
+    spans: &'a [Span],
+    /// Sectors of the write. It begins on the track and ends within its span.
+    sectors: u32,
+}
+
+impl Pieces<'_> {
+    /// The first sector from `from` on at which the write can begin.
+    fn first_from(&self, from: u64) -> Option<u64> {
+        let ended = self.spans.partition_point(|span| span.end <= from);
+        let start = |span: &Span| span.start.max(from);
+        let mut starts = self.spans[ended..]
+            .iter()
+            .filter(|span| span.holds(start(span), self.sectors))
+            .map(start);
+        starts.next().filter(|start| *start < self.on.end)
     }
 }
 

@@ -7,8 +7,11 @@
 
 use tonearm_base::Nanos;
 
-/// Variance that the relative error of the period gains in a nanosecond: 4 parts in 10^6 in a second.
+/// Variance that the relative error of the period gains in a nanosecond, before the drive has shown its own: 4 parts in 10^6 in
+/// a second.
 const WANDER: f64 = 16e-21;
+/// The same at least and at most, as a multiple.
+const STEADY: (f64, f64) = (1e-3, 1e3);
 /// Standard deviation of the period's relative error without further knowledge.
 const PERIOD_ERROR: f64 = 2e-3;
 /// Least standard deviation of a reading, in nanoseconds.
@@ -27,6 +30,8 @@ pub struct Spindle {
     phase_variance: f64,
     covariance: f64,
     period_variance: f64,
+    /// Variance that the relative error of the period gains in a nanosecond.
+    wander: f64,
     /// Variance of a reading.
     noise: f64,
     strikes: u8,
@@ -57,6 +62,7 @@ impl Spindle {
             phase_variance: (period / 100.0) * (period / 100.0),
             covariance: 0.0,
             period_variance: PERIOD_ERROR * PERIOD_ERROR,
+            wander: WANDER,
             noise: 10_000.0 * 10_000.0,
             strikes: 0,
         }
@@ -97,8 +103,33 @@ impl Spindle {
         let variance = self.phase_variance
             + 2.0 * self.covariance * time
             + self.period_variance * time * time
-            + WANDER * time * time * time / 3.0;
+            + self.wander_in(time);
         variance.max(0.0).sqrt().min(self.period / 3.0)
+    }
+
+    /// Variance of the phase by the wander of `time` nanoseconds.
+    fn wander_in(&self, time: f64) -> f64 {
+        self.wander * time * time * time / 3.0
+    }
+
+    /// Learns the wander from the error after `time` nanoseconds, if that is much of what was to be expected.
+    fn learn_wander(&mut self, error: f64, time: f64) {
+        let (wandered, others) = (self.wander_in(time), self.phase_variance + self.noise);
+        if wandered < others {
+            return;
+        }
+        let ratio = (error * error / (wandered + others)).min(16.0);
+        let wander = self.wander * (1.0 + (ratio - 1.0) / 8.0);
+        self.wander = wander.clamp(WANDER * STEADY.0, WANDER * STEADY.1);
+    }
+
+    /// Nanoseconds after the last reading in which the uncertainty of the phase grows to `doubt` nanoseconds, at least `least`.
+    pub fn steady_for(&self, doubt: f64, least: f64) -> f64 {
+        let mut time = least;
+        while time < 1e12 && self.doubt(Nanos(self.at.saturating_add(time as u64))) < doubt {
+            time *= 1.125;
+        }
+        time
     }
 
     /// Time by which the platter is ahead of the expectation when `angle` passes at `at`.
@@ -126,15 +157,16 @@ impl Spindle {
         let time = since(self.at, at.0).max(0.0);
         if self.doubt(at) > self.period / 8.0 {
             // After such a pause the whole turns cannot be counted, so the reading gives only the phase.
+            let period_variance = self.period_variance + self.wander * time;
             self.relock(angle, at);
-            self.period_variance =
-                (self.period_variance + WANDER * time).min(PERIOD_ERROR * PERIOD_ERROR);
+            self.period_variance = period_variance.min(PERIOD_ERROR * PERIOD_ERROR);
             return true;
         }
+        self.learn_wander(error, time);
         self.phase_variance = self.doubt(at) * self.doubt(at);
-        self.covariance += self.period_variance * time + WANDER * time * time / 2.0;
+        self.covariance += self.period_variance * time + self.wander * time * time / 2.0;
         self.period_variance =
-            (self.period_variance + WANDER * time).min(PERIOD_ERROR * PERIOD_ERROR);
+            (self.period_variance + self.wander * time).min(PERIOD_ERROR * PERIOD_ERROR);
         self.angle = self.angle(at);
         self.at = at.0;
 

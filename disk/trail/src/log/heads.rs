@@ -13,7 +13,7 @@ use super::writer::Target;
 use crate::unflushed_tracks_max;
 use std::ops::Range;
 use tonearm_base::Nanos;
-use tonearm_head::{Access, Head, Span};
+use tonearm_head::{Access, Head, Span, refresh_place};
 use tonearm_rt::{Data, Op};
 
 /// Bytes of the sectors in which heads count.
@@ -163,24 +163,26 @@ impl Trail {
             // The content does not matter, and an unreadable sector can still be written.
             let worked = io.await.0.is_ok();
             let span = trail.0.geometry.drive_span(sector, 1);
-            trail.request_done(member, span, sent, worked, Head::read);
+            trail.request_done(member, span, sent, worked, |head, read| head.read(read));
             trail.0.work.notify();
         });
     }
 
-    /// A request to the drive of `member` has ended; `report` reports it to the head if it `worked`.
+    /// A request to the drive of `member` has ended; `report` reports it to the head if it `worked`, and returns whether it shows
+    /// the position.
     pub(super) fn request_done(
         &self,
         member: usize,
         span: Span,
         sent: Nanos,
         worked: bool,
-        report: fn(&mut (dyn Head + 'static), &Access),
+        report: impl FnOnce(&mut dyn Head, &Access) -> bool,
     ) {
         let mut state = self.0.state.borrow_mut();
         let drive = &mut state.heads[member];
         let done = self.0.rt.now();
-        (drive.busy, drive.idle_since) = (false, done);
+        drive.busy = false;
+        let mut shown = true;
         if worked {
             let access = Access {
                 first: span.start,
@@ -188,7 +190,11 @@ impl Trail {
                 sent,
                 done,
             };
-            report(&mut *drive.head, &access);
+            shown = report(&mut *drive.head, &access);
+        }
+        // A refresh that shows nothing is tried again soon.
+        if shown {
+            drive.idle_since = done;
         }
     }
 
@@ -221,14 +227,16 @@ impl Trail {
         }
     }
 
-    /// A sector of the next track of `member`, another each time: the drive would answer a repeated read from its
-    /// buffer.
+    /// A sector of a later track of `member`, another one each time.
     fn refresh_sector(&self, state: &State, member: usize, reads: u64) -> u64 {
         let geometry = &self.0.geometry;
-        let members = geometry.members.len() as u64;
-        let tracks = (0..members).map(|ahead| (state.ring.next_index() + ahead) % geometry.tracks);
-        let mut tracks = tracks.filter(|track| geometry.member_of(*track) == member);
-        let track = tracks.next().unwrap_or(0);
-        track * geometry.track_sectors + reads * 7 % geometry.track_length(track)
+        let (ahead, sector) = refresh_place(reads);
+        let tracks =
+            (0..geometry.tracks).map(|ahead| (state.ring.next_index() + ahead) % geometry.tracks);
+        let mut own = tracks
+            .filter(|track| geometry.member_of(*track) == member)
+            .cycle();
+        let track = own.nth(ahead as usize).unwrap_or(0);
+        track * geometry.track_sectors + sector % geometry.track_length(track)
     }
 }

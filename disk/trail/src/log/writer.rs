@@ -19,7 +19,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_device::{Device, DeviceIo};
-use tonearm_head::Head;
+
 use tonearm_rt::{Data, IoError, Op};
 
 /// Time between two tries of a write for which the file system below had no space.
@@ -312,7 +312,11 @@ impl Trail {
             let refused = matches!(result, Err(error) if error.is_no_space());
             if followed {
                 let span = trail.0.geometry.drive_span(sector, sectors as u64);
-                trail.request_done(member, span, now, result.is_ok(), Head::written);
+                let worked = result.is_ok();
+                trail.request_done(member, span, now, worked, |head, write| {
+                    head.written(write);
+                    true
+                });
             }
             let result = match refused {
                 true => trail.write_again(member, offset, data).await,

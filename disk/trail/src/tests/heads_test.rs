@@ -48,8 +48,9 @@ impl Head for Scatter {
         self.seen.borrow_mut().writes.push(*write);
     }
 
-    fn read(&mut self, read: &Access) {
+    fn read(&mut self, read: &Access) -> bool {
         self.seen.borrow_mut().reads.push(*read);
+        true
     }
 
     fn place(&mut self, _now: Nanos, sectors: u32, free: &[Span]) -> Option<Place> {

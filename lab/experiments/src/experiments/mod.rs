@@ -1,6 +1,7 @@
 //! The experiments.
 
 mod aru;
+mod head_pauses;
 mod heads;
 mod hylog_array;
 mod hylog_cleaning;
@@ -56,6 +57,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     wal_tpcc::EXPERIMENT,
     aru::EXPERIMENT,
     heads::EXPERIMENT,
+    head_pauses::EXPERIMENT,
     log_latency::EXPERIMENT,
     #[cfg(feature = "sqlite")]
     sqlite::EXPERIMENT,

@@ -164,6 +164,14 @@ impl Run {
     }
 }
 
+/// Sectors of the longest tracks.
+fn track_sectors(drive: &DriveFile) -> u64 {
+    let disk = drive.spec.disk.as_ref().expect("a drive that turns");
+    let zones = disk.geometry.zones.iter();
+    let longest = zones.map(|zone| zone.track_sectors).max();
+    u64::from(longest.expect("a drive has zones"))
+}
+
 fn measure(drive: &DriveFile, case: &Case, writes: u64, seed: u64) -> Result<Measured, DiskError> {
     let (rule, size) = (RULES[case.rule], SIZES[case.size].0);
     let shape = StoreShape {
@@ -174,7 +182,7 @@ fn measure(drive: &DriveFile, case: &Case, writes: u64, seed: u64) -> Result<Mea
         ..StoreShape::new(drive, HomeParams::Overwrite, 2 * VOLUME_BYTES)
     };
     let store = Rc::new(SimStore::create(&shape, seed)?);
-    let (own, case) = (store.clone(), *case);
+    let (own, case, longest) = (store.clone(), *case, track_sectors(drive));
     store.rt.block_on(async move {
         let options = OpenOptions {
             track_threshold_percent: rule.threshold_percent,
@@ -183,7 +191,11 @@ fn measure(drive: &DriveFile, case: &Case, writes: u64, seed: u64) -> Result<Mea
         let disk = own.open_with(options).await?;
         disk.resize_volume("main", VOLUME_BYTES).await?;
         let warm_up = match rule.head {
-            HeadKind::Online => LEARNT * case.log_drives as u64 * case.load.clients().min(4),
+            // Each drive has its first write only when the one before it has been left.
+            HeadKind::Online => {
+                let track = case.log_drives.saturating_sub(1) as u64 * longest;
+                track + LEARNT * case.log_drives as u64 * case.load.clients().min(4)
+            }
             _ => LEARNT / 10,
         };
         let run = Rc::new(Run {
@@ -257,7 +269,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
                 .into(),
             "A track for each write: Trail's formula, and the threshold at 0 % of a track. The product's rule: the predictor \
              that learns, after 500 writes to each drive, and the threshold at 30 %. Moves are reads that only move a \
-             head; the learning predictor makes none."
+             head; the learning predictor makes them when the next write gains more than it waits for them."
                 .into(),
             format!(
                 "With pauses: {} to {} ms after each write, longer than a head needs to the next track.",
@@ -313,7 +325,8 @@ fn findings<'a>(drives: &[DriveFile], at: &dyn Fn(Case) -> &'a Measured) -> Vec<
     findings.push(
         Finding::shown(what, value, "times")
             .paper("2.14")
-            .bound(Bound::AtMost(1.05))
+            // In a pause a read has moved the head already.
+            .bound(Bound::AtMost(1.1))
             .because(place),
     );
     for (load, clients) in [(Load::One, "one client"), (Load::Eight, "eight clients")] {

@@ -14,7 +14,7 @@ use super::rig::Rig;
 use super::times::Times;
 use crate::experiment::Random;
 use tonearm_base::Nanos;
-use tonearm_head::{Access, Head, Span, Track, TrackMap};
+use tonearm_head::{Access, Head, Span, Track, TrackMap, refresh_place};
 
 /// When the head is moved to the next track.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -39,6 +39,7 @@ pub struct TrailLog<'a> {
     is_positioned: bool,
     last: Option<Access>,
     read: Option<Access>,
+    refreshes: u64,
     /// Physical writes and their sectors; tracks that were left and their used sectors.
     pub totals: Totals,
 }
@@ -75,6 +76,7 @@ impl<'a> TrailLog<'a> {
             is_positioned: true,
             last: None,
             read: None,
+            refreshes: 0,
             totals: Totals::default(),
         }
     }
@@ -201,15 +203,19 @@ impl<'a> TrailLog<'a> {
         }
     }
 
-    /// Lets time pass until `time`. Reads refresh a predictor that becomes stale (Trail 3.1, end).
+    /// Lets time pass until `time`. Reads refresh a predictor that becomes stale, as in the product (Trail 3.1, end).
     pub fn idle_until(&mut self, time: Nanos) {
-        if let Some(stale) = self.head.stale_after() {
-            while self.rig.now().0 + stale.0 < time.0 {
-                self.rig.think(stale);
-                if let Some(sector) = self.head.reposition(self.rig.now(), span(&self.track)) {
-                    self.look(sector);
-                }
+        let mut worked = true;
+        while let Some(stale) = self.head.stale_after() {
+            let pause = if worked { stale } else { Nanos(stale.0 / 4) };
+            if self.rig.now().0 + pause.0 >= time.0 {
+                break;
             }
+            self.rig.think(pause);
+            let (ahead, sector) = refresh_place(self.refreshes);
+            self.refreshes += 1;
+            let index = (self.track.index + 1 + ahead) % self.map.tracks();
+            worked = self.look(self.map.track(index).first + sector);
         }
         self.rig.wait_until(time);
     }
@@ -248,12 +254,12 @@ impl<'a> TrailLog<'a> {
         self.track = track;
     }
 
-    fn look(&mut self, sector: u64) {
+    fn look(&mut self, sector: u64) -> bool {
         let access = self.rig.read(sector, 1);
         self.totals.moves += 1;
         self.totals.move_time.0 += access.done.0 - access.sent.0;
-        self.head.read(&access);
         self.read = Some(access);
+        self.head.read(&access)
     }
 }
 

@@ -1,11 +1,12 @@
 //! The online predictor in closed loops with simulated drives. The experiment `heads` measures it on all drives.
 
-use crate::truth::{spec, write};
+use crate::truth::{send, spec, write};
 use proptest::prelude::*;
 use tonearm_base::Nanos;
 use tonearm_drive::{ClosedLoop, Drift, Drive, DriveOptions};
 use tonearm_drive_file::track_map;
-use tonearm_head::{Access, Head, Online, Span, TrackMap, TrackRun};
+use tonearm_head::{Access, Head, Online, Span, TrackMap, TrackRun, refresh_place};
+use tonearm_world::Kind;
 
 const MS: u64 = 1_000_000;
 
@@ -168,6 +169,90 @@ fn an_hour_of_rest_costs_a_few_writes() {
         let after = log.loss(1000);
         assert!(after < before + 0.03, "{mapped}: {before} {after} ms");
     }
+}
+
+/// A log that once looked at the first 64 holes alone waited for half a turn on a track of thousands of sectors.
+#[test]
+fn write_goes_to_the_nearest_of_many_holes() {
+    let mut log = Log::new("sata2tb", true, None);
+    log.loss(700);
+    let map = track_map(&spec("sata2tb"), 0..log.end).unwrap();
+    let track = map.track(map.find(log.last_end).unwrap().index + 1);
+    let mut took = 0;
+    for turn in 0..50 {
+        log.user.think(Nanos(log.random.below(20 * MS)));
+        // After some writes the head is on the track.
+        let holes = (0..track.sectors / 4).map(|hole| track.first + u64::from(4 * hole));
+        let free: Vec<Span> = holes
+            .map(|start| Span {
+                start,
+                end: start + 1,
+            })
+            .collect();
+        let place = log.online.place(log.user.now(), 1, &free).unwrap();
+        let access = write(&mut log.user, place.sector, 1);
+        log.online.written(&access);
+        if turn >= 20 {
+            took += access.done.since(access.sent).0;
+        }
+    }
+    let mean = took as f64 / 30.0 / MS as f64;
+    assert!(mean < 0.5, "{mean} ms of a turn of 8.3 ms");
+}
+
+/// Mean loss in milliseconds of 100 writes after pauses of a minute on a drive whose speed changes slowly.
+fn loss_after_pauses(refreshed: bool) -> f64 {
+    let drift = Drift {
+        relative: 0.001,
+        time_constant: Nanos(2_000_000 * MS),
+        start: Nanos(4_000 * MS),
+    };
+    let mut log = Log::new("mimic80", true, Some(drift));
+    log.loss(1000);
+    let map = track_map(&spec("mimic80"), 0..log.end).unwrap();
+    let (mut lost, mut reads) = (0.0, 0);
+    for _ in 0..100 {
+        // A read right after a write shows by how much later reads end.
+        let track = map.track(map.find(log.last_end).unwrap().index + 1);
+        let span = Span {
+            start: track.first,
+            end: track.end(),
+        };
+        if let Some(sector) = log
+            .online
+            .reposition(log.user.now(), span)
+            .filter(|_| refreshed)
+        {
+            let access = send(&mut log.user, Kind::Read, sector, 1);
+            log.online.read(&access);
+        }
+        let end = log.user.now().0 + 60_000 * MS;
+        while let Some(stale) = log.online.stale_after().filter(|_| refreshed) {
+            if log.user.now().0 + stale.0 > end {
+                break;
+            }
+            log.user.think(stale);
+            let (ahead, sector) = refresh_place(reads);
+            reads += 1;
+            let index = map.find(log.last_end).unwrap().index + 1 + ahead;
+            let access = send(
+                &mut log.user,
+                Kind::Read,
+                map.track(index).first + sector,
+                1,
+            );
+            log.online.read(&access);
+        }
+        log.user.think(Nanos(end.saturating_sub(log.user.now().0)));
+        lost += log.loss(1) / 100.0;
+    }
+    lost
+}
+
+#[test]
+fn reads_refresh_the_phase_in_long_pauses() {
+    let (with, without) = (loss_after_pauses(true), loss_after_pauses(false));
+    assert!(with < without / 2.0, "{with} and {without} ms");
 }
 
 #[test]
