@@ -65,12 +65,14 @@ if [ -n "$missing" ]; then
 fi
 # The S3 server of the tests is no Debian package. Its puts on a condition are atomic from 1.8 on.
 versitygw=github.com/versity/versitygw/cmd/versitygw@v1.8.0
-tools=$PWD/target/tools
-if [ "${1:-test}" = test ] && ! PATH="$tools:$PATH" command -v versitygw >/dev/null 2>&1; then
+# Built once for all checkouts, as the packages are installed once. Another version of a tool needs another number here and in
+# test/e2e/src/tool.rs.
+tools=${TONEARM_TOOLS:-${XDG_CACHE_HOME:-$HOME/.cache}/tonearm-tools-1}
+if [ "${1:-test}" = test ] && ! PATH="$tools/bin:$PATH" command -v versitygw >/dev/null 2>&1; then
     echo "deps: building versitygw, which takes some minutes"
-    GOBIN=$tools GOFLAGS=-modcacherw CGO_ENABLED=0 go install "$versitygw" || {
+    GOBIN=$tools/bin GOFLAGS=-modcacherw CGO_ENABLED=0 go install "$versitygw" || {
         echo "deps: versitygw is missing, and it could not be built; install a newer Go, and try:" >&2
-        echo "deps:   GOBIN=$tools go install $versitygw" >&2
+        echo "deps:   GOBIN=$tools/bin go install $versitygw" >&2
         exit 1
     }
 fi

@@ -80,10 +80,10 @@ if [ -n "$share" ]; then
         commits=$(git rev-list --count HEAD 2>/dev/null || echo 0)
         part=$((commits % parts + 1))
     fi
-    shared=()
-    for i in "${!chosen[@]}"; do
-        [ $((i % parts + 1)) -ne "$part" ] || shared+=("${chosen[$i]}")
-    done
+    # The faults of a crate are neighbours, so that a share builds the tests of few crates.
+    mapfile -t chosen < <(for name in "${chosen[@]}"; do printf '%s\t%s\n' "$(commands "$name" | head -1)" "$name"; done | sort | cut -f2)
+    from=$(((part - 1) * ${#chosen[@]} / parts)) to=$((part * ${#chosen[@]} / parts))
+    shared=("${chosen[@]:from:to-from}")
     echo "share $part/$parts: ${#shared[@]} of ${#chosen[@]} faults"
     chosen=("${shared[@]}")
 fi

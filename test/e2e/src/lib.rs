@@ -23,7 +23,7 @@ pub use bench::{Bench, binary, extension};
 pub use postgres::Postgres;
 pub use server::{Server, wait_until};
 pub use tonearm_command_rig::contains;
-pub use tool::{Background, Ran, require, skipped, tool};
+pub use tool::{Background, Ran, built_tool, require, skipped, tool};
 pub use tree_mount::TreeMount;
 
 /// One MiB.

@@ -2,6 +2,7 @@
 
 use crate::bench::Bench;
 use crate::server::wait_until;
+use crate::tool::built_tool;
 use std::net::{TcpListener, TcpStream};
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
@@ -13,18 +14,6 @@ const SECRET: &str = "a-secret-of-tests";
 const BUCKET: &str = "backup";
 /// Longest time until it answers.
 const READY: Duration = Duration::from_secs(30);
-
-/// The program. `make deps` builds it in `target/tools` when it is not in PATH.
-fn program() -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path);
-    let tools = PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/tools"));
-    let found = folders
-        .chain([tools])
-        .map(|folder| folder.join("versitygw"))
-        .find(|program| program.is_file());
-    found.expect("versitygw is missing: run `make deps`, which builds it with Go (this test does not run without it)")
-}
 
 /// An S3 server with one bucket, in the folder of a test. It is killed when it is dropped.
 pub struct S3 {
@@ -83,7 +72,7 @@ impl S3 {
     #[track_caller]
     pub fn restart(&mut self) {
         let address = format!("127.0.0.1:{}", self.port);
-        let child = Command::new(program())
+        let child = Command::new(built_tool("versitygw"))
             .args(["--port", &address, "--access", KEY, "--secret", SECRET])
             .args(["--quiet", "posix"])
             .arg(&self.folder)

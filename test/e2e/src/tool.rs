@@ -1,6 +1,6 @@
 //! Programs of the system. They are looked up by name and run with a time limit.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Stdio};
 pub use tonearm_command_rig::Ran;
 
@@ -134,4 +134,19 @@ pub fn skipped(what: &str, why: &str) {
         .append(true)
         .open("/dev/stderr")
         .map(|mut err| std::io::Write::write_all(&mut err, format!("\n{line}\n").as_bytes()));
+}
+
+/// A program that is no Debian package and that `make deps` builds (`scripts/deps.sh`), in PATH or in the folder for such programs.
+#[track_caller]
+pub fn built_tool(name: &str) -> PathBuf {
+    let of = |name| std::env::var_os(name).map(PathBuf::from);
+    let cache = || of("XDG_CACHE_HOME").or_else(|| Some(of("HOME")?.join(".cache")));
+    let tools = of("TONEARM_TOOLS").or_else(|| Some(cache()?.join("tonearm-tools-1")));
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path);
+    let built = tools.into_iter().map(|tools| tools.join("bin"));
+    let mut programs = folders.chain(built).map(|folder| folder.join(name));
+    programs.find(|program| program.is_file()).unwrap_or_else(|| {
+        panic!("{name} is missing: run `make deps`, which builds it (this test does not run without it)")
+    })
 }

@@ -8,7 +8,7 @@ mod full;
 mod limits;
 mod suites;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use tonearm_tests::mount::fuse_possible;
 use tonearm_tests::{Bench, Ran, TreeMount, skipped};
@@ -49,25 +49,6 @@ fn unmount_and_check(bench: &Bench, mount: TreeMount) {
 #[track_caller]
 fn check(bench: &Bench) {
     bench.ok(&["check", "s.tn"]);
-}
-
-/// A program that `make deps` builds, in PATH or in `target/tools`.
-#[track_caller]
-fn built_tool(name: &str) -> PathBuf {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let tools = PathBuf::from(concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/../../target/tools/bin"
-    ));
-    let mut programs = std::env::split_paths(&path)
-        .chain([tools])
-        .map(|folder| folder.join(name));
-    let found = programs.find(|program| program.is_file());
-    found.unwrap_or_else(|| {
-        panic!(
-            "{name} is missing: run `make deps`, which builds it from crates.io (this test does not run without it)"
-        )
-    })
 }
 
 /// A program with a time limit in seconds.

@@ -1,11 +1,11 @@
 //! Suites of others on a mount.
 
-use super::{bench, built_tool, check, limited, mounted, ran, share, unmount_and_check};
+use super::{bench, check, limited, mounted, ran, share, unmount_and_check};
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
-use tonearm_tests::{Bench, Server, TreeMount, binary, noise, require};
+use tonearm_tests::{Bench, Server, TreeMount, binary, built_tool, noise, require};
 
 /// Cases of pjdfstest 0.2.2 that pass.
 const PJDFSTEST_CASES: usize = 397;
