@@ -68,7 +68,7 @@ tidy:
 unit:
 	scripts/unit.sh $(CHECKED) --exclude tonearm-tests --exclude tidy
 
-# The experiments of the laboratory in short, beside the papers' figures: half a minute on 2 cores.
+# The experiments of the laboratory in short, beside the papers' figures: a minute on 2 cores.
 lab-check: build
 	target/checked/tonearm-lab lab all --quick --check
 

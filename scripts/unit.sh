@@ -14,6 +14,7 @@ for line in sys.stdin:
     if message.get("executable") and message["profile"]["test"]:
         print(os.path.dirname(message["manifest_path"]), message["executable"], sep="\t")
 ' >"$programs"
+[ -s "$programs" ] || { echo "unit: there are no test programs" >&2; exit 1; }
 
 run() {
     local folder=${1%%$'\t'*} program=${1#*$'\t'} output start=$SECONDS

@@ -457,16 +457,16 @@ impl Head for Online {
         (gain > wait || !self.read_lag.is_known()).then_some(choice.sector)
     }
 
+    /// Without a map reads teach nothing. With one they show the phase once their lag is known, which needs reads that come soon.
     fn stale_after(&self) -> Option<Nanos> {
         match (&self.phase, &self.angles) {
-            // Reads show the phase once their lag is known, which needs reads that come soon.
-            (Phase::Known(_), Angles::Map(_)) if !self.read_lag.is_known() => Some(STALE),
-            (Phase::Known(spindle), Angles::Map(_)) => {
+            (_, Angles::Learned(_)) => None,
+            (Phase::Known(spindle), Angles::Map(_)) if self.read_lag.is_known() => {
                 let steady = spindle.steady_for(spindle.period() * BLURRED, STALE.0 as f64);
                 Some(Nanos(steady as u64))
             }
-            // Reads teach nothing then.
-            _ => None,
+            // The log asks when it opens whether there is anything to refresh.
+            _ => Some(STALE),
         }
     }
 

@@ -117,3 +117,14 @@ fn sizes_have_leads_of_their_own() {
     assert!((3e5..3.3e5).contains(&lead(1.0)), "{}", lead(1.0));
     assert!((12e5..12.4e5).contains(&lead(9.0)), "{}", lead(9.0));
 }
+
+#[test]
+fn predictor_with_a_map_is_refreshed_from_the_opening_on() {
+    let platter = Platter::new();
+    assert!(
+        Online::with_map(platter.map.clone())
+            .stale_after()
+            .is_some()
+    );
+    assert_eq!(Online::new().stale_after(), None);
+}

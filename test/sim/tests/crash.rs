@@ -106,13 +106,15 @@ fn archives_match_stores_and_continue_after_cuts() {
         total.add(&passes(Kind::Archives, *seed, SIZE));
     }
     let count = seeds.len() as u64;
-    let met = |what, least| total.met.of(what) > least * count;
+    // Seeds differ: a share may have the poor ones.
+    let least = |all: u64, share: u64| if count == 10 { all } else { share * count };
+    let met = |what, least| total.met.of(what) > least;
     assert!(
-        total.crash_points > 250 * count && total.cut_short > 50 * count,
+        total.crash_points > least(5000, 250) && total.cut_short > least(1000, 50),
         "{total:?}"
     );
     assert!(
-        met(Met::Restored, 100) && met(Met::Continued, 50),
+        met(Met::Restored, least(4000, 100)) && met(Met::Continued, least(1000, 50)),
         "{total:?}"
     );
 }

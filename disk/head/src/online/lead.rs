@@ -206,7 +206,7 @@ const SIZES: usize = 4;
 pub struct Leads {
     /// By the kinds of the requests, the step without a seek, and the size.
     near: [[[Bracket; SIZES]; 3]; 3],
-    /// Sizes are told apart. Without a map the tracks are found from few writes, which must teach the leads of all sizes.
+    /// Each class of sizes has brackets of its own. Without a map the tracks are found from few writes, which must teach the leads of all sizes.
     by_size: bool,
     far: [Far; FAR],
     bus: Option<Lines>,
