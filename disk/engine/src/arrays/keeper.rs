@@ -4,9 +4,9 @@
 //! 1. A save has the next generation. It goes to the members in use first, and to the primary member last. It has taken
 //!    effect when the primary member has it durably; a power cut before that leaves the state before.
 //! 2. A save goes to one pair of the four copies on each device first, and to the other pair when the first one is durable.
-//!    The first pair is the one that lacked the newest descriptor at the opening, if one did. So a torn save leaves a whole
-//!    copy of the state before, also when it repeats one that was torn, or when the device fails. When it has ended, all
-//!    four copies have it, and damage to two of them does not bring an older state back.
+//!    The first pair is the one that was written last, or the one that lacked the newest descriptor at the opening: it may be
+//!    torn. So a torn save leaves a whole copy of the state before, also when it repeats one that was torn or that failed
+//!    at either pair. When it has ended, all four copies have it, and damage to two of them does not bring an older state back.
 //! 3. A save that too few members could take does not reach the primary member. Otherwise members that have all data
 //!    would count as stale. [`Keeper::save_on_all`] needs every member that is there.
 //!    A save that any of them could not take does not reach it either: the next save names the member as missing. Before
@@ -33,7 +33,7 @@ pub(super) struct Keeper {
     members: RefCell<Vec<Option<MemberDevice>>>,
     /// Why a member was not taken at the opening.
     troubles: RefCell<Vec<Option<Trouble>>>,
-    newest: Newest,
+    pairs: Pairs,
     failed: Cell<Option<IoError>>,
     events: Events,
 }
@@ -45,6 +45,22 @@ pub(super) struct Newest {
     pub primary: u64,
     /// Those of the members.
     pub members: Vec<u64>,
+}
+
+/// The first slot of the pair on each device that may be torn. A save begins with it.
+struct Pairs {
+    primary: Cell<u64>,
+    members: Vec<Cell<u64>>,
+}
+
+impl From<Newest> for Pairs {
+    fn from(newest: Newest) -> Self {
+        let torn = |newest: u64| Cell::new(other_pair(newest / 2 * 2));
+        Self {
+            primary: torn(newest.primary),
+            members: newest.members.into_iter().map(torn).collect(),
+        }
+    }
 }
 
 /// Why a save has not taken effect.
@@ -73,7 +89,7 @@ impl Keeper {
             descriptor: RefCell::new(descriptor),
             members: RefCell::new(members),
             troubles: RefCell::new(troubles),
-            newest,
+            pairs: newest.into(),
             failed: Cell::new(None),
             events: Events::new(rt),
         }
@@ -210,7 +226,9 @@ impl Keeper {
         if !unsaved.is_empty() {
             return Ok(unsaved);
         }
-        for pair in pairs(self.newest.primary) {
+        let torn = &self.pairs.primary;
+        for pair in [torn.get(), other_pair(torn.get())] {
+            torn.set(pair);
             for write in self.write_pair(&self.primary.device, &next, pair) {
                 if let (Err(error), _) = write.await {
                     self.failed.set(Some(error));
@@ -238,7 +256,7 @@ impl Keeper {
                 .collect()
         };
         let mut unsaved: Vec<(usize, IoError)> = Vec::new();
-        for step in 0..2 {
+        for is_first in [true, false] {
             let mut under_way = Vec::new();
             // The second pair of a member that has failed the first is its only whole copy.
             let is_good = |index: usize| unsaved.iter().all(|(other, _)| *other != index);
@@ -247,8 +265,11 @@ impl Keeper {
                     own_index: Some(*index as u16),
                     ..next.clone()
                 };
-                let pair = pairs(self.newest.members[*index])[step];
-                let writes = self.write_pair(device, &own, pair);
+                let torn = &self.pairs.members[*index];
+                if !is_first {
+                    torn.set(other_pair(torn.get()));
+                }
+                let writes = self.write_pair(device, &own, torn.get());
                 under_way.extend(writes.into_iter().map(|write| (*index, write)));
             }
             for (index, write) in under_way {
@@ -306,11 +327,9 @@ fn refusal(
     first.filter(|_| lacking > next.level.spare_members())
 }
 
-/// The first slots of the two pairs, in the order in which a save takes them. `newest` is the first slot that had the
-/// newest descriptor at the opening.
-fn pairs(newest: u64) -> [u64; 2] {
-    let second = newest / 2 * 2;
-    [(second + 2) % SUPERBLOCK_SLOTS, second]
+/// The first slot of the other pair.
+fn other_pair(pair: u64) -> u64 {
+    (pair + 2) % SUPERBLOCK_SLOTS
 }
 
 /// The keeper as the place where an array keeps its state.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{MEMBERS, drive, opened, params, space, store};
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::Redundancy;
@@ -78,10 +78,18 @@ fn cuts(
     work: impl AsyncFnOnce(Rt, Vec<MemberDevice>) + 'static,
 ) -> Vec<Crash> {
     let world = SimWorld::new(SimOptions::default(), disks.to_vec());
+    cuts_in(&world, disks, work)
+}
+
+fn cuts_in(
+    world: &SimWorld,
+    disks: &[DiskImage],
+    work: impl AsyncFnOnce(Rt, Vec<MemberDevice>) + 'static,
+) -> Vec<Crash> {
     let found: Rc<RefCell<Vec<Crash>>> = Rc::default();
     let seen = found.clone();
     world.on_io(move |_, crash| seen.borrow_mut().push(crash.clone()));
-    within(&world, disks, work);
+    within(world, disks, work);
     world.clear_hook();
     found.borrow_mut().push(world.crash());
     found.take()
@@ -218,6 +226,51 @@ fn a_member_that_fails_in_a_save_keeps_a_whole_copy() {
                 [MemberState::InUse; MEMBERS],
                 "from write {fails_from}"
             );
+        }
+    }
+}
+
+/// An array without one member changes its state, and another member refuses a part of the save. Every write tries the save
+/// again. It begins with the pair of slots that the save before may have torn.
+#[test]
+fn member_that_fails_in_save_after_save_keeps_a_whole_copy() {
+    let disks = array(HomeParams::Overwrite);
+    for (seed, fails_from) in (0..10).flat_map(|seed| (0..4).map(move |from| (seed, from))) {
+        let options = SimOptions {
+            seed,
+            ..SimOptions::default()
+        };
+        let world = SimWorld::new(options, disks.clone());
+        let refuses = Rc::new(Cell::new(false));
+        let (mut writes, refusing) = (0, refuses.clone());
+        world.set_fault(move |request| {
+            let hits = refusing.get() && request.device.0 == 2 && request.op == Op::WriteDurable;
+            writes += u64::from(hits);
+            (hits && writes > fails_from).then_some(IoError::EIO)
+        });
+        let crashes = cuts_in(&world, &disks, async move |rt, drives| {
+            let array = opened(&rt, &drives, Some(1), ArrayAccess::Write).await;
+            let array = array.unwrap().member().device;
+            refuses.set(true);
+            for _ in 0..3 {
+                let data = Data::whole(BufPool::new(0).copy_of(&[2; 4096]));
+                let written = array.write(0, data).await;
+                assert!(written.is_err(), "the state cannot be saved");
+            }
+        });
+        for (cut, crash) in crashes.iter().enumerate() {
+            for image in 0..6 {
+                let left = crash.images((cut * 8 + image) as u64);
+                let ((copy, refused), _) = run(&left, async |rt, drives| {
+                    let copy = load_descriptor(&BufPool::new(0), &drives[2]).await;
+                    let array = opened(&rt, &drives, None, ArrayAccess::Write).await;
+                    (copy.unwrap(), array.err().map(|error| error.to_string()))
+                });
+                let case =
+                    format!("fails from write {fails_from}, seed {seed}, cut {cut}, image {image}");
+                assert!(copy.is_some(), "no copy is left: {case}");
+                assert_eq!(refused, None, "{case}");
+            }
         }
     }
 }
