@@ -10,7 +10,7 @@ use std::collections::btree_map::Entry;
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool, Lsn, Slice, crc32c};
 use tonearm_format::{ArchiveEntry, ArchiveReader, FormatError};
-use tonearm_layout::{Home, HomeBlock, HomeError, Piece, ZeroRange};
+use tonearm_layout::{Home, HomeBlock, HomeError, Piece, Reader, ZeroRange};
 
 /// Bytes that wait in memory for one round.
 const ROUND_BYTES: usize = 64 << 20;
@@ -167,7 +167,7 @@ impl Rebuild {
         }
         let is_in = |range: &ZeroRange| (range.first..range.first + range.count).contains(&block);
         if !self.zeroes.iter().any(is_in)
-            && let [Piece::Data(data)] = self.home.read(block, 1).await?.as_slice()
+            && let [Piece::Data(data)] = self.home.read(block, 1, Reader::Store).await?.as_slice()
         {
             return Ok(self.pool.copy_of(data));
         }

@@ -17,7 +17,7 @@ use tonearm_format::{
     EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry, VolumeKind, volume_faults,
 };
 use tonearm_layout::layouts;
-use tonearm_layout::{GroupReport, Home, HomeError, Piece, RebuildReport};
+use tonearm_layout::{GroupReport, Home, HomeError, Piece, Reader, RebuildReport};
 use tonearm_rt::Rt;
 use tonearm_trail::Replay;
 
@@ -204,7 +204,7 @@ impl Inspection {
             let content = match self.system.get(&slot) {
                 Some(Some(block)) => VolumeEntry::decode(&block[..tonearm_format::SECTOR]),
                 Some(None) => Ok(None),
-                None => match self.home.read(slot, 1).await.as_deref() {
+                None => match self.home.read(slot, 1, Reader::Store).await.as_deref() {
                     Ok([Piece::Data(block)]) => {
                         VolumeEntry::decode(&block[..tonearm_format::SECTOR])
                     }

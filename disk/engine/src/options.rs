@@ -23,8 +23,8 @@ pub struct OpenOptions {
     pub map_cache_bytes: usize,
     /// Time between two decisions which blocks are hot, in the layouts wolf and hylog (HyLog 4.2).
     pub separation_interval: Nanos,
-    /// Writes of the write-back under way while a read is (Trail 4.2: reads go before write-back), 1 to 64, in the layout
-    /// overwrite. Without a read 64 are. The lab's experiment `read-priority` compares values.
+    /// Writes of the write-back under way on a device while clients read (Trail 4.3: reads go before write-back), 1 to 64. With
+    /// 64 reads do not go first. The lab's experiment `read-priority` compares values.
     pub writes_while_reading: u64,
     /// Used share of a log track, in percent, from which the next write goes to the next track (Trail 4.2), where the log
     /// follows a head. With 0 each write does, as in Trail 5.1.

@@ -4,7 +4,7 @@ use crate::access::ReadGuard;
 use crate::engine::{Counters, Engine};
 use crate::error::EngineError;
 use crate::pinned::Known;
-use tonearm_layout::{HomeError, Piece};
+use tonearm_layout::{HomeError, Piece, Reader};
 
 /// Most blocks that one status call looks at; the caller calls again for the rest.
 const STATUS_BLOCKS_MAX: u64 = 1 << 16;
@@ -43,7 +43,7 @@ impl Engine {
             Counters::add(&counters.read_hits, 1);
         }
         if let [Part::Home { at, count, .. }] = parts.as_slice() {
-            let read = self.0.home.read(*at, *count).await;
+            let read = self.0.home.read(*at, *count, Reader::Client).await;
             let pieces = read.inspect_err(|error| self.0.note_read(error))?;
             drop(parts);
             return Ok(pieces);
@@ -56,7 +56,7 @@ impl Engine {
                 Part::Home { at, count, guard } => {
                     let home = self.0.home.clone();
                     under_way.push(Ok(self.0.rt.spawn(async move {
-                        let pieces = home.read(at, count).await;
+                        let pieces = home.read(at, count, Reader::Client).await;
                         drop(guard);
                         pieces
                     })));

@@ -20,7 +20,7 @@ use tonearm_base::{Buf, BufPool, Lsn, Nanos};
 use tonearm_format::{
     EntryKind, Extent, LogState, SECTOR, SYSTEM_BLOCKS, Superblock, VolumeEntry, VolumeKind,
 };
-use tonearm_layout::{Home, HomeError, Piece};
+use tonearm_layout::{Home, HomeError, Piece, Reader};
 use tonearm_rt::Semaphore;
 use tonearm_trail::{Case, GivenUp, RecordPlace, RecoveredChange, Replay, Word, WriteCache};
 
@@ -166,7 +166,7 @@ impl Recovery<'_> {
             };
             let pieces = match known {
                 Some(piece) => vec![piece],
-                None => self.home.read(slot, 1).await?,
+                None => self.home.read(slot, 1, Reader::Store).await?,
             };
             // An entry that cannot be read is an error of the volume table, later.
             if let [Piece::Data(block)] = pieces.as_slice()
@@ -264,7 +264,9 @@ impl Recovery<'_> {
         match base {
             Base::Memory(data) => buf.copy_from_slice(&data),
             Base::Home => {
-                if let [Piece::Data(data)] = self.home.read(block, 1).await?.as_slice() {
+                if let [Piece::Data(data)] =
+                    self.home.read(block, 1, Reader::Store).await?.as_slice()
+                {
                     buf.copy_from_slice(data);
                 }
             }

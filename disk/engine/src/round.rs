@@ -3,7 +3,7 @@
 use crate::pinned::{Batch, LogRetention, Moved, Order, Pinned};
 use std::cell::RefCell;
 use tonearm_base::{BufPool, Lsn};
-use tonearm_layout::{Home, HomeBlock, HomeError, Piece};
+use tonearm_layout::{Home, HomeBlock, HomeError, Piece, Reader};
 
 /// The result of a round.
 pub(crate) struct Done {
@@ -76,11 +76,14 @@ pub(crate) async fn write_back_batch(
 async fn read_moved(home: &dyn Home, moved: &[Moved]) -> Result<Vec<HomeBlock>, HomeError> {
     let mut blocks = Vec::with_capacity(moved.len());
     for run in moved.chunk_by(|a, b| a.block + 1 == b.block && a.from + 1 == b.from) {
-        match home.read(run[0].from, run.len() as u64).await {
+        match home
+            .read(run[0].from, run.len() as u64, Reader::Store)
+            .await
+        {
             Ok(pieces) => take(home, run, pieces, &mut blocks),
             Err(error) if error.is_damage() => {
                 for one in run {
-                    let pieces = match home.read(one.from, 1).await {
+                    let pieces = match home.read(one.from, 1, Reader::Store).await {
                         Err(error) if error.is_damage() => Vec::new(),
                         other => other?,
                     };

@@ -1,6 +1,7 @@
 //! What the engine asks of a layout: the [`Home`] trait, and its types.
 
 use crate::error::HomeError;
+use crate::queue::Reader;
 use crate::report::{GroupReport, RepairOptions, RepairReport};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -80,7 +81,12 @@ pub trait Home {
     ///
     /// # Panics
     /// When the range goes beyond the store's end.
-    fn read(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<Piece>, HomeError>>;
+    fn read(
+        &self,
+        first: u64,
+        count: u64,
+        reader: Reader,
+    ) -> Boxed<'_, Result<Vec<Piece>, HomeError>>;
 
     /// Runs of allocated blocks (true) and holes (false) that together are `count` blocks from `first` on. Blocks whose
     /// table or map page is damaged count as allocated: a read of them gives the error.

@@ -44,7 +44,7 @@ pub struct HomeOptions {
     pub map_cache_bytes: usize,
     /// Time between two decisions which blocks are hot (HyLog 4.2). The first ones come sooner.
     pub separation_interval: Nanos,
-    /// Writes under way while a read is (Trail 4.2), 1 to 64, in the layout overwrite.
+    /// Writes under way on a device while clients read (Trail 4.3), 1 to 64. With 64 reads do not go first.
     pub writes_while_reading: u64,
     /// Nothing is written.
     pub read_only: bool,
@@ -196,6 +196,7 @@ pub async fn open(
             let options = segments::SegmentsOptions {
                 map_cache_bytes: how.map_cache_bytes,
                 separation_interval: how.separation_interval,
+                writes_while_reading: how.writes_while_reading,
                 read_only: how.read_only,
                 ..segments::options(superblock, segment_bytes, placement)
             };

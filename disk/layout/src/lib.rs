@@ -8,6 +8,7 @@ mod error;
 mod home;
 pub mod layouts;
 mod overwrite;
+mod queue;
 mod report;
 mod scrub;
 mod segments;
@@ -20,6 +21,7 @@ pub use home::{
     SegmentStats, ZeroRange,
 };
 pub use overwrite::{Overwrite, OverwriteMember};
+pub use queue::Reader;
 pub use report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};
 pub use segments::{
     Policy, RebuildReport, Segments, SegmentsMember, SegmentsOptions, choose, worth,

@@ -196,13 +196,16 @@ fn follow_heads(shape: &mut Shape, rng: &mut ChaCha8Rng) {
 }
 
 pub(crate) fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {
+    let memory_bytes = [256 << 10, 1 << 20, 8 << 20][rng.next_u32() as usize % 3];
+    let chance = rng.next_u32();
     OpenOptions {
-        memory_bytes: [256 << 10, 1 << 20, 8 << 20][rng.next_u32() as usize % 3],
+        memory_bytes,
         map_cache_bytes: 32 << 10,
         separation_interval: SEPARATION_INTERVAL,
         write_cache: cut::cache(ordered),
-        write_back_on_recovery: rng.next_u32().is_multiple_of(3),
+        write_back_on_recovery: chance.is_multiple_of(3),
         write_back_after: Nanos::from_millis([1, 20, 1000][rng.next_u32() as usize % 3]),
+        writes_while_reading: [8, 64][(chance / 3 % 2) as usize],
         ..OpenOptions::default()
     }
 }

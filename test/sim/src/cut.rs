@@ -97,6 +97,7 @@ pub fn options(cut: u64, ordered: bool) -> OpenOptions {
         } else {
             64 << 20
         },
+        writes_while_reading: [8, 64][(cut / 2 % 2) as usize],
         ..OpenOptions::default()
     }
 }

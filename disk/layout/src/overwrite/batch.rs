@@ -6,6 +6,7 @@
 use crate::error::HomeError;
 use crate::overwrite::home::Overwrite;
 use crate::overwrite::table_cache::Table;
+use crate::queue::Turn;
 use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::ops::Range;
@@ -13,7 +14,7 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use tonearm_device::DeviceIo;
-use tonearm_rt::{Data, IoError, Notify, Op, Permit};
+use tonearm_rt::{Data, IoError, Notify, Op};
 
 /// A change of a device.
 pub(crate) struct Operation {
@@ -39,7 +40,7 @@ impl Operation {
         }
     }
 
-    /// A punch, zero or flush.
+    /// A punch or zero.
     pub fn command(member: usize, op: Op, range: Range<u64>) -> Self {
         Self {
             member,
@@ -52,7 +53,7 @@ impl Operation {
     }
 }
 
-/// Operations under way. Each returns its own permit.
+/// Operations under way.
 pub(crate) struct Batch {
     home: Overwrite,
     progress: Rc<Progress>,
@@ -80,15 +81,22 @@ impl Overwrite {
 }
 
 impl Batch {
-    /// Starts `operation` when fewer than the bound of all batches are under way.
+    /// Starts `operation` when it has its turn at the device.
     pub async fn start(&mut self, operation: Operation) {
         let home = &self.home;
-        // Reads go before write-back (Trail 4.2): while reads are under way, fewer writes may be.
-        let permits = match home.reads.used() {
-            0 => 1,
-            _ => home.permits_while_reading,
+        let queue = &home.places.members[operation.member].queue;
+        // What a punch or zero covers is not moved.
+        let moved = operation.data.len() as u64;
+        let turn = match queue.turn(operation.op, moved).await {
+            Ok(turn) => turn,
+            Err(error) => {
+                self.progress.failed.borrow_mut().get_or_insert(error);
+                return;
+            }
         };
-        let permit = home.writes.acquire(permits).await;
+        if turn.flushed.is_some() {
+            home.count(|stats| stats.flushes += 1);
+        }
         let Operation {
             member,
             op,
@@ -101,16 +109,15 @@ impl Batch {
         self.progress
             .under_way
             .set(self.progress.under_way.get() + 1);
-        let device = &home.places.members[member].device;
         home.rt.spawn_detached(UnderWay {
-            io: device.io(op, offset, len, data),
+            io: queue.device.io(op, offset, len, data),
             home: home.clone(),
             progress: self.progress.clone(),
             member,
             op,
             offset,
             len,
-            _permit: permit,
+            _turn: turn,
             _table: table,
         });
     }
@@ -133,7 +140,7 @@ struct UnderWay {
     op: Op,
     offset: u64,
     len: u64,
-    _permit: Permit,
+    _turn: Turn,
     _table: Option<Rc<Table>>,
 }
 
@@ -148,8 +155,8 @@ impl Future for UnderWay {
         };
         let progress = &self.progress;
         if let Err(error) = whole {
-            let name = self.home.places.name(self.member);
-            let error = HomeError::of_device(self.op, name, self.offset, error);
+            let queue = &self.home.places.members[self.member].queue;
+            let error = queue.error(self.op, self.offset, error);
             progress.failed.borrow_mut().get_or_insert(error);
         }
         progress.under_way.set(progress.under_way.get() - 1);

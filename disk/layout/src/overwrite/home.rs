@@ -7,8 +7,9 @@ use crate::home::{HomeStats, Piece};
 use crate::overwrite::load::Loads;
 use crate::overwrite::place::{OverwriteMember, Places};
 use crate::overwrite::table_cache::TableCache;
+use crate::queue::{ClientRead, Reader};
 use std::cell::{Cell, RefCell};
-use std::ops::Deref;
+use std::ops::{Deref, Range};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Slice, crc32c};
 use tonearm_format::{HOLE, entry_of_crc};
@@ -16,9 +17,6 @@ use tonearm_rt::{Data, IoError, Op, Permit, Rt, Semaphore};
 
 /// Most bytes of one device operation on blocks.
 pub(crate) const IO_BYTES_MAX: usize = 1 << 20;
-const READS_MAX: u64 = 64;
-/// Writes under way at a time. Measured on a virtual disk: 64 random 4-KiB writes give about 15 % more than 32.
-pub(crate) const WRITES_MAX: u64 = 64;
 /// Groups that are written at a time, and so tables that are pinned.
 const GROUP_JOBS_MAX: u64 = 32;
 /// Tables that a walk over many groups loads ahead.
@@ -35,12 +33,6 @@ pub struct Inner {
     pub(crate) places: Places,
     pub(crate) cache: RefCell<TableCache>,
     pub(crate) loads: Loads,
-    /// Bound on reads under way.
-    pub(crate) reads: Semaphore,
-    /// Bound on writes under way.
-    pub(crate) writes: Semaphore,
-    /// Permits that a write takes while a read is under way.
-    pub(crate) permits_while_reading: u64,
     /// Bounds the groups that are written at a time, and so the tables that are pinned.
     pub(crate) group_jobs: Semaphore,
     /// Held by a call that changes tables, or during which they must not change.
@@ -69,8 +61,8 @@ enum Part {
 
 impl Overwrite {
     /// The home of `size_blocks` blocks on `members` in their order. Nothing is read yet. Tables take at most
-    /// `map_cache_bytes` of memory, and those in use a little more. While a read is under way, at most
-    /// `writes_while_reading` writes are (1 to 64).
+    /// `map_cache_bytes` of memory, and those in use a little more. While clients read, at most
+    /// `writes_while_reading` writes are under way on a member (1 to 64).
     ///
     /// # Panics
     /// When the members do not cover the size or differ in block size.
@@ -82,7 +74,7 @@ impl Overwrite {
         map_cache_bytes: usize,
         writes_while_reading: u64,
     ) -> Self {
-        let places = Places::new(members, size_blocks);
+        let places = Places::new(rt, members, size_blocks, writes_while_reading);
         let cache = TableCache::new(map_cache_bytes, places.block_size);
         Self(Rc::new(Inner {
             rt: rt.clone(),
@@ -90,9 +82,6 @@ impl Overwrite {
             places,
             cache: RefCell::new(cache),
             loads: Loads::default(),
-            reads: Semaphore::new(rt, READS_MAX),
-            writes: Semaphore::new(rt, WRITES_MAX),
-            permits_while_reading: WRITES_MAX / writes_while_reading.clamp(1, WRITES_MAX),
             group_jobs: Semaphore::new(rt, GROUP_JOBS_MAX),
             writer: Semaphore::new(rt, 1),
             stats: Cell::default(),
@@ -108,9 +97,15 @@ impl Overwrite {
     }
 
     /// See [`Home::read`](crate::Home::read).
-    pub(crate) async fn read(&self, first: u64, count: u64) -> Result<Vec<Piece>, HomeError> {
+    pub(crate) async fn read(
+        &self,
+        first: u64,
+        count: u64,
+        reader: Reader,
+    ) -> Result<Vec<Piece>, HomeError> {
         let mut parts = Vec::new();
         let end = self.checked_end(first, count);
+        let _reads = self.note_reads(first..end, reader);
         let mut at = first;
         while at < end {
             let group = self.places.group_of(at);
@@ -126,6 +121,17 @@ impl Overwrite {
         self.read_parts(parts).await
     }
 
+    /// Notes that `blocks` are read for `reader`, on each of their members.
+    fn note_reads(&self, blocks: Range<u64>, reader: Reader) -> Vec<ClientRead> {
+        if reader == Reader::Store || blocks.is_empty() {
+            return Vec::new();
+        }
+        let member = |block| self.places.member_of(self.places.group_of(block));
+        let members = &self.places.members[member(blocks.start)..=member(blocks.end - 1)];
+        let reads = members.iter().map(|member| member.queue.note_client_read());
+        reads.collect()
+    }
+
     async fn read_parts(&self, parts: Vec<Part>) -> Result<Vec<Piece>, HomeError> {
         let runs = parts.iter().filter(|part| matches!(part, Part::Run(_)));
         let alone = runs.take(2).count() < 2;
@@ -135,8 +141,10 @@ impl Overwrite {
             match part {
                 Part::Zero(bytes) => pieces.push(Piece::Zero(bytes)),
                 Part::Run(run) => {
-                    let permit = self.reads.acquire(1).await;
-                    let read = self.clone().read_run(run, permit);
+                    let member = self.places.member_of(self.places.group_of(run.first));
+                    let queue = &self.places.members[member].queue;
+                    let turn = queue.read_turn().await;
+                    let read = self.clone().read_run(member, run, turn);
                     if alone {
                         pieces.push(Piece::Data(read.await?));
                     } else {
@@ -152,14 +160,13 @@ impl Overwrite {
         Ok(pieces)
     }
 
-    async fn read_run(self, run: Run, permit: Permit) -> Result<Slice, HomeError> {
-        let member = self.places.member_of(self.places.group_of(run.first));
+    async fn read_run(self, member: usize, run: Run, turn: Permit) -> Result<Slice, HomeError> {
         let offset = self.places.block_offset(run.first);
         let size = self.places.block_size;
         let buf = self
             .read_bytes(member, offset, run.expected.len() * size)
             .await?;
-        drop(permit);
+        drop(turn);
         for (index, (content, expected)) in buf.chunks_exact(size).zip(&run.expected).enumerate() {
             let found = entry_of_crc(crc32c(content));
             if found != *expected {
@@ -277,8 +284,9 @@ impl Inner {
             stats.reads += 1;
             stats.read_bytes += len as u64;
         });
-        let device = &self.places.members[member].device;
-        let (result, data) = device.io(Op::Read, offset, len as u64, data).await;
+        let queue = &self.places.members[member].queue;
+        let io = queue.device.io(Op::Read, offset, len as u64, data);
+        let (result, data) = io.await;
         let whole = result.and_then(|moved| {
             if moved == len {
                 Ok(data)
@@ -286,7 +294,7 @@ impl Inner {
                 Err(IoError::EIO)
             }
         });
-        whole.map_err(|error| HomeError::of_device(Op::Read, device.name(), offset, error))
+        whole.map_err(|error| queue.error(Op::Read, offset, error))
     }
 
     /// Counts a changing operation of `len` bytes.
@@ -296,7 +304,6 @@ impl Inner {
                 stats.writes += 1;
                 stats.write_bytes += len;
             }
-            Op::Flush => stats.flushes += 1,
             _ => stats.zeroes += 1,
         });
     }

@@ -178,11 +178,10 @@ impl Overwrite {
     pub(crate) async fn read_slots(&self, group: u64) -> Result<Slots, HomeError> {
         let offset = self.places.slot_offset(group, 0);
         let member = self.places.member_of(group);
-        let permit = self.reads.acquire(1).await;
+        let _turn = self.places.members[member].queue.read_turn().await;
         let buf = self
             .read_bytes(member, offset, 2 * self.places.block_size)
             .await?;
-        drop(permit);
         Ok(decode_slots(group, &buf))
     }
 
@@ -231,13 +230,11 @@ impl Overwrite {
         let member = self.places.member_of(self.places.group_of(first));
         let offset = self.places.block_offset(first);
         let len = count as usize * self.places.block_size;
-        let permit = self.reads.acquire(1).await;
-        let buf = self.read_bytes(member, offset, len).await?;
-        drop(permit);
-        Ok(buf)
+        let _turn = self.places.members[member].queue.read_turn().await;
+        self.read_bytes(member, offset, len).await
     }
 
-    /// A whole read at `offset` of `member`. The caller holds a permit for it.
+    /// A whole read at `offset` of `member`. The caller has the turn of a read.
     pub(crate) async fn read_bytes(
         &self,
         member: usize,

@@ -35,6 +35,7 @@ use crate::error::HomeError;
 use crate::home::{
     Home, HomeBlock, HomeShape, HomeStats, ParityHome, Piece, RoundOrder, ZeroRange,
 };
+use crate::queue::Reader;
 use crate::report::{GroupReport, RepairOptions, RepairReport};
 use std::collections::BTreeSet;
 use std::future::ready;
@@ -68,8 +69,13 @@ impl Home for Overwrite {
         Some(self)
     }
 
-    fn read(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<Piece>, HomeError>> {
-        Box::pin(self.read(first, count))
+    fn read(
+        &self,
+        first: u64,
+        count: u64,
+        reader: Reader,
+    ) -> Boxed<'_, Result<Vec<Piece>, HomeError>> {
+        Box::pin(self.read(first, count, reader))
     }
 
     fn status(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<(u64, bool)>, HomeError>> {
@@ -111,7 +117,7 @@ impl Home for Overwrite {
 impl ParityHome for Overwrite {
     fn members(&self) -> Vec<Rc<dyn Device>> {
         let members = self.places.members.iter();
-        members.map(|member| member.device.clone()).collect()
+        members.map(|member| member.queue.device.clone()).collect()
     }
 
     fn interrupted(&self, zeroes: Vec<ZeroRange>, blocks: &BTreeSet<u64>) -> Vec<DirtyRanges> {

@@ -1,10 +1,12 @@
 //! Address arithmetic over all members: store blocks and groups to members and byte offsets.
 
+use crate::queue::Queue;
 use std::cell::Cell;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_device::Device;
 use tonearm_format::Geometry;
+use tonearm_rt::Rt;
 
 /// One data member.
 pub struct OverwriteMember {
@@ -16,7 +18,7 @@ pub struct OverwriteMember {
 
 /// One data member in use.
 pub(crate) struct Member {
-    pub device: Rc<dyn Device>,
+    pub queue: Rc<Queue>,
     pub geometry: Geometry,
     /// Store number of its first group.
     pub first_group: u64,
@@ -36,7 +38,12 @@ pub(crate) struct Places {
 impl Places {
     /// # Panics
     /// When the members differ in block size or do not cover the size: the superblock was checked.
-    pub fn new(members: Vec<OverwriteMember>, size_blocks: u64) -> Self {
+    pub fn new(
+        rt: &Rt,
+        members: Vec<OverwriteMember>,
+        size_blocks: u64,
+        writes_while_reading: u64,
+    ) -> Self {
         let first = members.first().expect("a store has a data member");
         let first = first.geometry;
         let mut groups = 0;
@@ -47,7 +54,7 @@ impl Places {
                 let first_group = groups;
                 groups += geometry.groups;
                 Member {
-                    device,
+                    queue: Rc::new(Queue::new(rt, device, writes_while_reading)),
                     geometry,
                     first_group,
                     is_durable: Cell::new(false),
@@ -113,6 +120,6 @@ impl Places {
     }
 
     pub fn name(&self, member: usize) -> &str {
-        self.members[member].device.name()
+        self.members[member].queue.device.name()
     }
 }

@@ -16,9 +16,8 @@ impl Overwrite {
     pub(crate) async fn scrub_group(&self, group: u64) -> Result<GroupReport, HomeError> {
         let _writer = self.writer.acquire(1).await;
         let (mut report, mut slot) = self.examine(group).await?;
-        let device = self.places.members[self.places.member_of(group)]
-            .device
-            .clone();
+        let member = self.places.member_of(group);
+        let device = self.places.members[member].queue.device.clone();
         let damaged = |index: &usize| matches!(report.slots[*index], SlotReport::Damaged(_));
         let slots = (0..2).filter(damaged);
         let slots = slots.map(|index| self.known_slot(group, index, &report.slots[1 - index]));
@@ -70,7 +69,7 @@ impl Overwrite {
                 self.known_in(group, &stripes, &mut known).await?;
             }
         }
-        repair(&own.device, known, stripes).await
+        repair(&own.queue.device, known, stripes).await
     }
 
     /// Adds the slots and blocks of `group` that lie in `range` of its member.

@@ -89,13 +89,17 @@ impl Overwrite {
     }
 
     async fn flush(&self, members: impl Iterator<Item = usize>) -> Result<(), HomeError> {
-        let mut batch = self.batch();
-        for member in members {
-            batch
-                .start(Operation::command(member, Op::Flush, 0..0))
-                .await;
+        let flush = |member: usize| {
+            self.count(|stats| stats.flushes += 1);
+            let queue = self.places.members[member].queue.clone();
+            self.rt.spawn(async move { queue.flush().await })
+        };
+        let mut failed = None;
+        for flush in members.map(flush).collect::<Vec<_>>() {
+            let result = flush.await;
+            failed = failed.or(result.err());
         }
-        batch.end().await
+        failed.map_or(Ok(()), Err)
     }
 
     fn check_blocks(&self, blocks: &[HomeBlock]) {

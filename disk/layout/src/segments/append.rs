@@ -6,7 +6,7 @@ use crate::segments::partial::{ChainEnd, Cut, Item, PARTIAL_MIN, Packed};
 use crate::separation::Kind;
 use std::collections::VecDeque;
 use tonearm_format::{MapEntry, NUMBER_MAX, Summary, summary_blocks};
-use tonearm_rt::{Data, JoinHandle};
+use tonearm_rt::JoinHandle;
 
 /// Partials under way together.
 const WRITES_MAX: usize = 8;
@@ -194,8 +194,8 @@ impl Segments {
         let (member, offset) = self.media.locate(end.place);
         let home = self.clone();
         Ok(async move {
-            let write = home.media.write_at(member, offset, Data::Slices(slices));
-            home.media.measured(Kind::Append, blocks, write).await
+            let media = &home.media;
+            media.write(Kind::Append, member, offset, slices).await
         })
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::error::HomeError;
 use crate::home::HomeBlock;
+use crate::queue::Reader;
 use crate::report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};
 use crate::segments::Segments;
 use crate::segments::read::Leaf;
@@ -58,9 +59,9 @@ impl Segments {
         let mut block = first;
         while block < end {
             let step = end.min(block + ((1 << 20) / self.block_size()) as u64);
-            if self.read(block, step - block).await.is_err() {
+            if self.read(block, step - block, Reader::Store).await.is_err() {
                 for block in block..step {
-                    if let Err(error) = self.read(block, 1).await {
+                    if let Err(error) = self.read(block, 1, Reader::Store).await {
                         report.bad.push(BadBlock { block, error });
                     }
                 }
@@ -155,7 +156,7 @@ impl Segments {
         }
         if report.found.table_lost {
             let first = group * self.fanout as u64;
-            let error = match self.read(first, 1).await {
+            let error = match self.read(first, 1, Reader::Store).await {
                 Err(error) => error,
                 Ok(_) => HomeError::LostBlock { block: first },
             };

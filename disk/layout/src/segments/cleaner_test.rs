@@ -32,6 +32,7 @@ fn empty() -> Segments {
         placement: Placement::Hylog,
         separation_interval: Nanos::from_secs(1200),
         given: None,
+        writes_while_reading: 8,
         read_only: false,
     };
     rt.clone().block_on(async move {

@@ -18,7 +18,7 @@ use std::cmp::Reverse;
 use std::collections::VecDeque;
 use tonearm_base::Slice;
 use tonearm_format::{Placement, SummaryKind};
-use tonearm_rt::{Data, JoinHandle};
+use tonearm_rt::JoinHandle;
 
 /// Device writes in place that are under way together.
 const WRITES_MAX: usize = 16;
@@ -200,11 +200,11 @@ impl Segments {
             }
             let slices = run.iter().map(|one| one.data.clone()).collect();
             let (member, offset) = self.media.locate(run[0].place);
-            let (home, pages) = (self.clone(), run.len() as u64);
-            under_way.push_back(self.rt.spawn(async move {
-                let write = home.media.write_at(member, offset, Data::Slices(slices));
-                home.media.measured(kind, pages, write).await
-            }));
+            let home = self.clone();
+            under_way.push_back(
+                self.rt
+                    .spawn(async move { home.media.write(kind, member, offset, slices).await }),
+            );
         }
         for write in under_way {
             let result = write.await;

@@ -16,6 +16,7 @@ fn separation(placement: Placement, hot_writes: Option<f64>) -> Separation {
         placement,
         separation_interval: Nanos::from_secs(1200),
         given: None,
+        writes_while_reading: 8,
         read_only: false,
     };
     let mut known = Separation::new(&options, Nanos(0)).expect("blocks are separated");

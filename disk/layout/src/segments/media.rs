@@ -2,29 +2,46 @@
 
 use crate::error::HomeError;
 use crate::home::HomeStats;
+use crate::queue::{ClientRead, Queue};
 use crate::segments::SegmentsMember;
 use crate::separation::{Kind, ServiceTimes};
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::rc::Rc;
-use tonearm_base::{Buf, BufPool};
+use tonearm_base::{Buf, BufPool, Slice};
 use tonearm_device::Device;
 use tonearm_format::SegmentLayout;
-use tonearm_rt::{Data, IoError, Op, Rt, Semaphore};
+use tonearm_rt::{Data, IoError, Op, Rt};
 
-const READS_MAX: u64 = 64;
+/// Takes the first `most` bytes off `slices`. Returns them and their number.
+fn first_part(slices: &mut VecDeque<Slice>, most: u64) -> (Vec<Slice>, u64) {
+    let (mut part, mut bytes) = (Vec::new(), 0);
+    while let Some(slice) = slices.pop_front() {
+        let (len, room) = (slice.len(), (most - bytes) as usize);
+        if len > room {
+            slices.push_front(slice.slice(room..len));
+            if room > 0 {
+                part.push(slice.slice(0..room));
+            }
+            return (part, most);
+        }
+        bytes += len as u64;
+        part.push(slice);
+    }
+    (part, bytes)
+}
 
 /// The data members, their segments concatenated and numbered from 1.
 pub(crate) struct Media {
     members: Vec<SegmentsMember>,
+    queues: Vec<Rc<Queue>>,
     /// Number of the first segment of each member.
     first: Vec<u64>,
     /// Written since its last flush.
     touched: Vec<Cell<bool>>,
     pub layout: SegmentLayout,
     pub pool: BufPool,
-    /// Bound on reads under way.
-    reads: Semaphore,
     pub stats: Cell<HomeStats>,
     /// How long the devices take for overwritten and for appended blocks.
     pub times: RefCell<ServiceTimes>,
@@ -38,19 +55,24 @@ impl Media {
         members: Vec<SegmentsMember>,
         layout: SegmentLayout,
         appended_min: u64,
+        writes_while_reading: u64,
     ) -> Self {
         let mut next = 1;
         let first = members.iter().map(|member| {
             next += member.segments;
             next - member.segments
         });
+        let queue = |member: &SegmentsMember| {
+            let device = member.device.clone();
+            Rc::new(Queue::new(rt, device, writes_while_reading))
+        };
         Self {
             first: first.collect(),
+            queues: members.iter().map(queue).collect(),
             touched: members.iter().map(|_| Cell::new(true)).collect(),
             members,
             layout,
             pool: pool.clone(),
-            reads: Semaphore::new(rt, READS_MAX),
             stats: Cell::default(),
             times: RefCell::new(ServiceTimes::new(appended_min)),
             rt: rt.clone(),
@@ -162,7 +184,12 @@ impl Media {
         offset: u64,
         len: usize,
     ) -> Result<Buf, HomeError> {
-        let permit = self.reads.acquire(1).await;
+        let queue = &self.queues[member];
+        // Reads of the cleaner go after those of clients, as writes do.
+        let (_turn, _permit) = match kind {
+            Kind::Clean => (Some(queue.turn(Op::Read, len as u64).await?), None),
+            _ => (None, Some(queue.read_turn().await)),
+        };
         self.count(|stats| {
             stats.reads += 1;
             stats.read_bytes += len as u64;
@@ -172,7 +199,6 @@ impl Media {
         let io = device.io(Op::Read, offset, len as u64, data);
         let pages = (len / self.block_size()) as u64;
         let (result, data) = self.measured(kind, pages, io).await;
-        drop(permit);
         let whole = result.and_then(|moved| {
             if moved == len {
                 Ok(data.into_buf())
@@ -181,6 +207,46 @@ impl Media {
             }
         });
         whole.map_err(|error| HomeError::of_device(Op::Read, device.name(), offset, error))
+    }
+
+    /// Notes that a client reads at `place`, until the result is dropped.
+    pub fn note_client_read(&self, place: u64) -> ClientRead {
+        self.queues[self.locate(place).0].note_client_read()
+    }
+
+    /// Most blocks that the cleaner should read at once at `place`.
+    pub fn part_blocks(&self, place: u64) -> u64 {
+        self.queues[self.locate(place).0].part_bytes() / self.block_size() as u64
+    }
+
+    /// Writes `slices`, which are whole blocks, at `offset` in its turn, and measures it as `kind`. While clients read, it
+    /// writes them in parts.
+    ///
+    /// # Errors
+    /// When the device fails.
+    pub async fn write(
+        &self,
+        kind: Kind,
+        member: usize,
+        mut offset: u64,
+        slices: Vec<Slice>,
+    ) -> Result<(), HomeError> {
+        let queue = &self.queues[member];
+        let mut rest = VecDeque::from(slices);
+        while !rest.is_empty() {
+            let (part, bytes) = first_part(&mut rest, queue.part_bytes());
+            let turn = queue.turn(Op::Write, bytes).await?;
+            if let Some((began, ended)) = turn.flushed {
+                self.count(|stats| stats.flushes += 1);
+                // It belongs to the time of the pages before it, which count up to the flush of their round.
+                self.times.borrow_mut().ended(kind, 0, began, ended);
+            }
+            let pages = bytes / self.block_size() as u64;
+            let write = self.write_at(member, offset, Data::Slices(part));
+            self.measured(kind, pages, write).await?;
+            offset += bytes;
+        }
+        Ok(())
     }
 
     pub async fn write_at(&self, member: usize, offset: u64, data: Data) -> Result<(), HomeError> {
@@ -206,25 +272,17 @@ impl Media {
     /// Makes all writes durable. Members without writes since the last flush are left out.
     pub async fn flush(&self) -> Result<(), HomeError> {
         let began = self.rt.now();
-        let ios = self.members.iter().zip(&self.touched);
-        let ios = ios
-            .filter(|(_, touched)| touched.get())
-            .map(|(member, touched)| {
-                self.count(|stats| stats.flushes += 1);
-                (
-                    member.device.io(Op::Flush, 0, 0, Data::None),
-                    member,
-                    touched,
-                )
-            });
+        let touched = (0..self.members.len()).filter(|member| self.touched[*member].get());
+        let flush = |member: usize| {
+            self.count(|stats| stats.flushes += 1);
+            let queue = self.queues[member].clone();
+            (member, self.rt.spawn(async move { queue.flush().await }))
+        };
         let mut failed = None;
-        for (io, member, touched) in ios.collect::<Vec<_>>() {
-            match io.await.0 {
-                Ok(_) => touched.set(false),
-                Err(error) => {
-                    let error = HomeError::of_device(Op::Flush, member.device.name(), 0, error);
-                    failed = failed.or(Some(error));
-                }
+        for (member, flush) in touched.map(flush).collect::<Vec<_>>() {
+            match flush.await {
+                Ok(_) => self.touched[member].set(false),
+                Err(error) => failed = failed.or(Some(error)),
             }
         }
         self.times.borrow_mut().flushed(began, self.rt.now());

@@ -56,6 +56,7 @@ use crate::error::HomeError;
 use crate::home::{
     Home, HomeBlock, HomeShape, HomeStats, ParityHome, Piece, RoundOrder, ZeroRange,
 };
+use crate::queue::Reader;
 use crate::report::{GroupReport, RepairOptions, RepairReport};
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -99,8 +100,13 @@ impl Home for Segments {
         Some(self)
     }
 
-    fn read(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<Piece>, HomeError>> {
-        Box::pin(self.read(first, count))
+    fn read(
+        &self,
+        first: u64,
+        count: u64,
+        reader: Reader,
+    ) -> Boxed<'_, Result<Vec<Piece>, HomeError>> {
+        Box::pin(self.read(first, count, reader))
     }
 
     fn status(&self, first: u64, count: u64) -> Boxed<'_, Result<Vec<(u64, bool)>, HomeError>> {

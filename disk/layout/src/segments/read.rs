@@ -2,6 +2,7 @@
 
 use crate::error::HomeError;
 use crate::home::Piece;
+use crate::queue::Reader;
 use crate::segments::Segments;
 use crate::segments::map::Found;
 use std::ops::Range;
@@ -43,7 +44,12 @@ impl Segments {
         }
     }
 
-    pub(crate) async fn read(&self, first: u64, count: u64) -> Result<Vec<Piece>, HomeError> {
+    pub(crate) async fn read(
+        &self,
+        first: u64,
+        count: u64,
+        reader: Reader,
+    ) -> Result<Vec<Piece>, HomeError> {
         let end = self.checked_end(first, count);
         let guard = self.read_guard();
         let mut parts = Vec::new();
@@ -57,10 +63,12 @@ impl Segments {
         for part in parts {
             match part {
                 Part::Zero(bytes) => pieces.push(Piece::Zero(bytes)),
-                Part::Run(run) if single => pieces.push(Piece::Data(self.read_run(run).await?)),
+                Part::Run(run) if single => {
+                    pieces.push(Piece::Data(self.read_run(run, reader).await?))
+                }
                 Part::Run(run) => {
                     let home = self.clone();
-                    let read = async move { home.read_run(run).await };
+                    let read = async move { home.read_run(run, reader).await };
                     under_way.push((pieces.len(), self.rt.spawn(read)));
                     pieces.push(Piece::Zero(0));
                 }
@@ -188,7 +196,8 @@ impl Segments {
         Ok(())
     }
 
-    async fn read_run(&self, run: Run) -> Result<Slice, HomeError> {
+    async fn read_run(&self, run: Run, reader: Reader) -> Result<Slice, HomeError> {
+        let _read = (reader == Reader::Client).then(|| self.media.note_client_read(run.place));
         let bytes = self.media.read(run.place, run.crcs.len() as u64).await?;
         for (index, block) in bytes.chunks_exact(self.block_size()).enumerate() {
             let index = index as u64;

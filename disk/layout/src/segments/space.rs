@@ -48,6 +48,8 @@ pub struct SegmentsOptions {
     pub separation_interval: Nanos,
     /// Tells which blocks are overwritten in place, instead of `placement`. For tests and studies.
     pub given: Option<fn(u64) -> bool>,
+    /// Writes under way on a member while clients read, 1 to 64.
+    pub writes_while_reading: u64,
     /// Nothing is written.
     pub read_only: bool,
 }
@@ -137,6 +139,7 @@ pub(crate) fn options(
         placement,
         separation_interval: SEPARATION_INTERVAL,
         given: None,
+        writes_while_reading: 8,
         read_only: false,
     }
 }

@@ -102,7 +102,14 @@ impl Segments {
         let appended_min = (ROUND_BYTES / options.block_size as usize) as u64 / 2;
         Self(Rc::new(Inner {
             rt: rt.clone(),
-            media: Media::new(rt, pool, members, layout, appended_min),
+            media: Media::new(
+                rt,
+                pool,
+                members,
+                layout,
+                appended_min,
+                options.writes_while_reading,
+            ),
             store: options.store,
             size_blocks: options.size_blocks,
             levels,

@@ -111,7 +111,7 @@ impl Segments {
         let step = segment_blocks.min((1 << 20) / block_size as u64);
         let mut at = place;
         while at < end {
-            let count = step.min(end - at);
+            let count = step.min(end - at).min(self.media.part_blocks(at));
             match self.media.read_as(kind, at, count).await {
                 Ok(bytes) => content.bytes.extend_from_slice(&bytes),
                 Err(_) => self.read_singly(at, count, &mut content).await,

@@ -6,7 +6,9 @@ use std::rc::Rc;
 use tonearm_base::{Buf, BufPool, Nanos, crc32c};
 use tonearm_device::{Device, DeviceIo, RawDevice};
 use tonearm_format::{Geometry, HEADER_AREA_BYTES};
-use tonearm_layout::{Home, HomeBlock, HomeError, Overwrite, OverwriteMember, Piece, ZeroRange};
+use tonearm_layout::{
+    Home, HomeBlock, HomeError, Overwrite, OverwriteMember, Piece, Reader, ZeroRange,
+};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
 use tonearm_world::filters::{Fault, FaultPlan};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
@@ -150,7 +152,7 @@ impl Store {
     pub fn pieces(&self, first: u64, count: u64) -> Result<Vec<Piece>, HomeError> {
         let home = self.home.clone();
         self.rt
-            .block_on(async move { home.read(first, count).await })
+            .block_on(async move { home.read(first, count, Reader::Client).await })
     }
 
     pub fn read(&self, first: u64, count: u64) -> Result<Vec<u8>, HomeError> {

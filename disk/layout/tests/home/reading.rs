@@ -1,5 +1,5 @@
 use crate::common::{Batch, LARGE_BLOCKS, Model, SMALL, Store};
-use tonearm_layout::{Home as _, Piece};
+use tonearm_layout::{Home as _, Piece, Reader};
 
 #[test]
 fn blocks_come_back_over_the_borders_of_groups_and_members() {
@@ -63,7 +63,7 @@ fn reads_of_one_table_share_its_load_and_then_its_memory() {
         let reads: Vec<_> = [1, 5, 9]
             .map(|block| {
                 let home = home.clone();
-                rt.spawn(async move { home.read(block, 1).await })
+                rt.spawn(async move { home.read(block, 1, Reader::Client).await })
             })
             .into_iter()
             .collect();
@@ -71,7 +71,7 @@ fn reads_of_one_table_share_its_load_and_then_its_memory() {
             read.await.unwrap();
         }
         assert_eq!(home.stats().table_loads, 1);
-        home.read(1, 1).await.unwrap();
+        home.read(1, 1, Reader::Client).await.unwrap();
         assert_eq!(
             (home.stats().table_loads, home.stats().overwrite.table_hits),
             (1, 1)
@@ -94,7 +94,7 @@ fn other_blocks_of_a_group_are_read_while_it_is_written() {
         let writer = home.clone();
         let writing = rt.spawn(async move { writer.write_back(Vec::new(), blocks).await });
         for block in (0..1000).rev().map(|index| 2 * index + 1) {
-            let pieces = home.read(block, 1).await.unwrap();
+            let pieces = home.read(block, 1, Reader::Client).await.unwrap();
             let Piece::Data(data) = &pieces[0] else {
                 panic!("a hole at {block}")
             };

@@ -6,8 +6,8 @@ use tonearm_base::{BufPool, Nanos, crc32c};
 use tonearm_device::{Device, RawDevice};
 use tonearm_format::{HEADER_AREA_BYTES, Placement, SegmentLayout, segments_for};
 use tonearm_layout::{
-    Home, HomeBlock, HomeError, Policy, RebuildReport, Segments, SegmentsMember, SegmentsOptions,
-    ZeroRange,
+    Home, HomeBlock, HomeError, Policy, Reader, RebuildReport, Segments, SegmentsMember,
+    SegmentsOptions, ZeroRange,
 };
 use tonearm_rt::{Data, DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
@@ -73,6 +73,7 @@ impl Shape {
             placement: self.placement,
             separation_interval: Nanos::from_secs(1200),
             given: self.given,
+            writes_while_reading: 8,
             read_only: false,
         }
     }
@@ -244,7 +245,7 @@ impl Store {
         let home = self.home.clone();
         let pieces = self
             .rt
-            .block_on(async move { home.read(first, count).await })?;
+            .block_on(async move { home.read(first, count, Reader::Client).await })?;
         let mut bytes = Vec::new();
         for piece in pieces {
             piece.append_to(&mut bytes);

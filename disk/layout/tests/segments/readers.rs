@@ -4,7 +4,7 @@ use crate::common::{Shape, Store};
 use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::Nanos;
-use tonearm_layout::{Home, HomeBlock, ZeroRange};
+use tonearm_layout::{Home, HomeBlock, Reader, ZeroRange};
 use tonearm_rt::{IoError, Op};
 use tonearm_world::{SimOptions, SimWorld};
 
@@ -41,7 +41,7 @@ fn read_during(store: &Store, after: u64, zeroes: Vec<ZeroRange>, blocks: Vec<Ho
                 let (rt2, home) = (rt.clone(), home.clone());
                 rt.spawn(async move {
                     rt2.sleep(Nanos::from_micros(after)).await;
-                    home.read(BLOCK, 1).await.map(|_| ())
+                    home.read(BLOCK, 1, Reader::Client).await.map(|_| ())
                 })
             })
             .collect();

@@ -76,6 +76,7 @@ fn updates(segment_bytes: u32) -> (u64, u64) {
             placement: Placement::Append,
             separation_interval: Nanos::from_secs(1200),
             given: None,
+            writes_while_reading: 8,
             read_only: false,
         };
         let made = Segments::create(&own, &pool, members(), &options).await;

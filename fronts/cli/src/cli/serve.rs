@@ -109,6 +109,12 @@ pub struct Hosting {
     /// Seconds between two decisions which blocks are written often, for the layouts wolf and hylog
     #[arg(long, value_name = "SECONDS", default_value_t = 1200, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
     pub separation_interval: u64,
+    /// Writes of the write-back at a data drive while clients read, so that reads go first; 64: they do not
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=64))]
+    pub writes_while_reading: u64,
+    /// Used share of a track of a followed log, in percent, from which the next write goes to the next track
+    #[arg(long, value_name = "PERCENT", default_value_t = 30, value_parser = clap::value_parser!(u64).range(0..=100))]
+    pub track_threshold: u64,
     /// Prometheus metrics on a loopback address or a Unix socket
     #[arg(long, value_name = "127.0.0.1:PORT|unix:PATH")]
     pub metrics: Option<String>,

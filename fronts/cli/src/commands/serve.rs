@@ -194,6 +194,8 @@ impl Plan {
                 write_back_on_recovery: hosting.write_back_on_recovery,
                 map_cache_bytes: hosting.map_cache as usize,
                 separation_interval: Nanos::from_secs(hosting.separation_interval),
+                writes_while_reading: hosting.writes_while_reading,
+                track_threshold_percent: hosting.track_threshold,
                 max_delay: hosting.max_delay.map(nanos),
                 checkpoint_every: hosting.checkpoint_every.map(nanos),
                 ..opening::open_options(hosting.memory, hosting.ack, hosting.write_cache)

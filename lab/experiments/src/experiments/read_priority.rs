@@ -8,6 +8,7 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos, Slice};
 use tonearm_disk::{DiskError, HomeParams, OpenOptions, Volume};
 use tonearm_drive_file::DriveFile;
+use tonearm_format::Placement;
 use tonearm_rt::Rt;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -15,7 +16,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     title: "Reads before write-back",
     source: "Trail 4.2",
     about: "Clients overwrite blocks at random as fast as the write-back brings them home, and one client reads other \
-            blocks from the same drive. The store keeps 64 writes under way on that drive, or fewer while a read is.",
+            blocks from the same drive. The store keeps 64 writes under way on that drive, or fewer while the client reads and for \
+            a second after that.",
     drives: Drives::Some(&["st41601n", "atlas10k", "sata2tb"]),
     run,
 };
@@ -33,14 +35,39 @@ const WRITERS: u64 = 64;
 /// Time before the measurement.
 const WARM_UP: Nanos = Nanos::from_secs(20);
 /// Writes under way while a read is: no rule, the product's, and the strictest one.
-const DEPTHS: [u64; 3] = [NO_RULE, RULE, 1];
+const DEPTHS: [u64; 3] = [NO_RULE, RULE, STRICT];
 const NO_RULE: u64 = 64;
 const RULE: u64 = 8;
+const STRICT: u64 = 1;
+/// The layouts. Those with segments are measured without [`STRICT`].
+const LAYOUTS: [(HomeParams, &str); 3] = [
+    (HomeParams::Overwrite, "overwrite"),
+    (HomeParams::SEGMENTS, "segments"),
+    (
+        HomeParams::Segments {
+            segment_bytes: 1 << 20,
+            spare_percent: 10,
+            placement: Placement::Hylog,
+        },
+        "hylog",
+    ),
+];
+/// Added to the name of the drive whose write cache is off.
+const NO_CACHE: &str = ", no write cache";
 /// Pauses between two reads.
 const PAUSES: [(Arrivals, &str); 2] = [
     (Arrivals::Clustered, "one after another"),
     (Arrivals::Sparse(Nanos(250_000_000)), "with pauses"),
 ];
+
+/// What is measured: indexes of the drive, of the layout and of the pauses, and the writes under way while the client reads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Case {
+    drive: usize,
+    layout: usize,
+    pauses: usize,
+    depth: u64,
+}
 
 struct Measured {
     reads: Times,
@@ -98,6 +125,7 @@ impl Clients {
 
 fn measure(
     drive: &DriveFile,
+    home: HomeParams,
     depth: u64,
     pauses: Arrivals,
     time: Nanos,
@@ -107,7 +135,7 @@ fn measure(
         log_drive: Some(drive),
         log_bytes: Some(LOG_BYTES),
         memory_bytes: MEMORY_BYTES,
-        ..StoreShape::new(drive, HomeParams::Overwrite, VOLUME_BYTES + 16 * MIB)
+        ..StoreShape::new(drive, home, VOLUME_BYTES + 16 * MIB)
     };
     let store = Rc::new(SimStore::create(&shape, seed)?);
     let own = store.clone();
@@ -167,29 +195,54 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     if let Some(place) = drives.iter().position(|drive| drive.name == "sata2tb") {
         let mut without = drives[place].clone();
         without.spec.write_cache.enabled = false;
-        without.name += ", no write cache";
+        without.name += NO_CACHE;
         drives.push(without);
     }
     let mut cases = Vec::new();
-    for drive in 0..drives.len() {
-        for pauses in 0..PAUSES.len() {
-            cases.extend(DEPTHS.map(|depth| (drive, pauses, depth)));
+    for (drive, file) in drives.iter().enumerate() {
+        for (layout, _) in LAYOUTS.iter().enumerate() {
+            let of_layout = match layout {
+                0 => &DEPTHS[..],
+                _ if file.name.ends_with(NO_CACHE) => &[],
+                _ => &[NO_RULE, RULE],
+            };
+            for pauses in 0..PAUSES.len() {
+                cases.extend(of_layout.iter().map(|depth| Case {
+                    drive,
+                    layout,
+                    pauses,
+                    depth: *depth,
+                }));
+            }
         }
     }
-    let measured = context.map(&cases, |(drive, pauses, depth)| {
-        let pauses = PAUSES[*pauses].0;
-        measure(&drives[*drive], *depth, pauses, time, context.seed(0)).expect("reads and writes")
+    let measured = context.map(&cases, |case| {
+        let (home, pauses) = (LAYOUTS[case.layout].0, PAUSES[case.pauses].0);
+        let drive = &drives[case.drive];
+        let result = measure(drive, home, case.depth, pauses, time, context.seed(0));
+        result.expect("reads and writes")
     });
-    let at = |drive: usize, pauses: usize, depth: u64| {
-        let case = (drive, pauses, depth);
+    let at = |case: Case| {
         let index = cases.iter().position(|other| *other == case);
         &measured[index.expect("each case is measured")]
     };
     let mut findings = Vec::new();
-    for (index, drive) in drives.iter().enumerate() {
-        let [without, with] = [NO_RULE, RULE].map(|depth| at(index, 0, depth));
-        let what = |what: &str| format!("{}, reads one after another: {what}", drive.name);
+    for case in cases.iter().filter(|case| case.depth == RULE) {
+        let without = at(Case {
+            depth: NO_RULE,
+            ..*case
+        });
+        let with = at(*case);
+        let (pauses, layout) = (PAUSES[case.pauses].1, LAYOUTS[case.layout].1);
+        let drive = &drives[case.drive].name;
+        let what = |what: &str| format!("{drive}, {layout}, reads {pauses}: {what}");
         let gain = |value: &dyn Fn(&Times) -> f64| value(&without.reads) / value(&with.reads);
+        // Segments are few writes of 1 MiB, which take 8 ms on sata2tb: there a read hardly waits without the rule, either.
+        let least = match case.layout {
+            0 => 2.0,
+            _ if drive == "sata2tb" => 0.8,
+            _ => 1.4,
+        };
         let lost = 100.0 * (1.0 - with.written_s / without.written_s);
         findings.extend([
             Finding::shown(
@@ -197,26 +250,15 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
                 gain(&Times::mean_ms),
                 "",
             )
-            .bound(Bound::AtLeast(5.0)),
+            .bound(Bound::AtLeast(least)),
             Finding::shown(
                 what("99 % of them, times shorter"),
                 gain(&|times| times.quantile_ms(0.99)),
                 "",
             )
-            .bound(Bound::AtLeast(4.0)),
-            Finding::shown(what("the write-back loses"), lost, "%").bound(Bound::AtMost(30.0)),
+            .bound(Bound::AtLeast(least)),
+            Finding::shown(what("the write-back loses"), lost, "%").bound(Bound::AtMost(45.0)),
         ]);
-    }
-    for (index, drive) in drives.iter().enumerate() {
-        let [without, with] = [NO_RULE, RULE].map(|depth| at(index, 1, depth).reads.mean_ms());
-        let what = "reads with pauses: times shorter on average than without the rule";
-        let found = Finding::shown(format!("{}, {what}", drive.name), without / with, "");
-        // This one only shows the reason of a known miss.
-        let bounded = !drive.name.ends_with("no write cache");
-        findings.push(match bounded {
-            true => found.bound(Bound::AtLeast(2.0)),
-            false => found,
-        });
     }
     Outcome {
         findings,
@@ -224,12 +266,13 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         notes: vec![
             format!(
                 "{WRITERS} clients write 4 KiB anywhere in a volume of {} MiB, as soon as the memory of {} MiB has room; each \
-                 64th block is read and not written. Layout overwrite; the log has a drive of its own.",
+                 64th block is read and not written. The log has a drive of its own.",
                 VOLUME_BYTES / MIB,
                 MEMORY_BYTES / MIB
             ),
             "With pauses: 250 to 500 ms after each read. With 64 writes under way there is no rule; 8 is the product's; with 1 \
-             a read waits for one write at most, as in the paper's driver, whose queue has the reads first."
+             a read waits for one write at most, as in the paper's driver, whose queue has the reads first. With a write cache a \
+             read waits while the drive is flushed, which the rule keeps short."
                 .into(),
         ],
         ..Outcome::default()
@@ -238,12 +281,13 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
 
 fn figure<'a>(
     drives: &[DriveFile],
-    cases: &[(usize, usize, u64)],
+    cases: &[Case],
     measured: &[Measured],
-    at: &dyn Fn(usize, usize, u64) -> &'a Measured,
+    at: &dyn Fn(Case) -> &'a Measured,
 ) -> Figure {
     let mut table = Table::new(&[
         "drive",
+        "layout",
         "reads",
         "writes under way",
         "reads/s",
@@ -253,11 +297,12 @@ fn figure<'a>(
         "mean, ms",
         "blocks home/s",
     ]);
-    for ((drive, pauses, depth), measured) in cases.iter().zip(measured) {
+    for (case, measured) in cases.iter().zip(measured) {
         table.row(vec![
-            drives[*drive].name.clone(),
-            PAUSES[*pauses].1.into(),
-            depth.to_string(),
+            drives[case.drive].name.clone(),
+            LAYOUTS[case.layout].1.into(),
+            PAUSES[case.pauses].1.into(),
+            case.depth.to_string(),
             number(measured.reads_s),
             number(measured.reads.quantile_ms(0.5)),
             number(measured.reads.quantile_ms(0.9)),
@@ -269,14 +314,20 @@ fn figure<'a>(
     let panel = |pauses: usize| {
         let line = |(color, depth): (usize, u64)| {
             let points = (0..drives.len()).map(|drive| {
-                let mean = at(drive, pauses, depth).reads.mean_ms();
+                let case = Case {
+                    drive,
+                    layout: 0,
+                    pauses,
+                    depth,
+                };
+                let mean = at(case).reads.mean_ms();
                 ((drive + 1) as f64, mean)
             });
             let name = format!("{depth} writes under way");
             Line::new(&name, Style::Dots, color, points.collect())
         };
         Panel {
-            title: format!("Reads {}", PAUSES[pauses].1),
+            title: format!("Layout overwrite, reads {}", PAUSES[pauses].1),
             x: Axis::of("", drives.iter().map(|drive| drive.name.clone()).collect()),
             y: Axis::log("mean time of a read, ms"),
             lines: DEPTHS.into_iter().enumerate().map(line).collect(),
@@ -286,7 +337,7 @@ fn figure<'a>(
     Figure::plot(
         "read-priority",
         "Reads beside a busy write-back",
-        "With fewer writes under way while a read is, reads that come one after another are served in turn with few writes.",
+        "With fewer writes under way while a client reads, a read waits for few of them.",
         vec![panel(0), panel(1)],
     )
     .with(table)

@@ -15,7 +15,9 @@ use tonearm_base::{BufPool, Nanos, Slice, crc32c};
 use tonearm_bench::{Random, machine};
 use tonearm_device::RawDevice;
 use tonearm_format::{SegmentLayout, segments_for};
-use tonearm_layout::{Home, HomeBlock, Piece, Policy, Segments, SegmentsMember, SegmentsOptions};
+use tonearm_layout::{
+    Home, HomeBlock, Piece, Policy, Reader, Segments, SegmentsMember, SegmentsOptions,
+};
 use tonearm_rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request, Rt};
 
 /// Blocks of one call of write-back: 32 MiB, as in a round of the engine under pressure.
@@ -64,6 +66,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         placement: tonearm_format::Placement::Append,
         separation_interval: tonearm_base::Nanos::from_secs(1200),
         given: None,
+        writes_while_reading: 8,
         read_only: false,
     };
     let before = machine::peak_bytes(std::process::id());
@@ -96,7 +99,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
             home.write_back(Vec::new(), of(some, &data)).await?;
         }
         for _ in 0..random {
-            let pieces = home.read(places.below(blocks), 1).await?;
+            let pieces = home.read(places.below(blocks), 1, Reader::Client).await?;
             ensure!(
                 matches!(&pieces[..], [Piece::Data(read)] if **read == *data),
                 "a block reads wrong"
