@@ -289,3 +289,7 @@ impl Media {
         failed.map_or(Ok(()), Err)
     }
 }
+
+#[cfg(test)]
+#[path = "media_test.rs"]
+mod media_test;

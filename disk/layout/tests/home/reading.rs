@@ -1,4 +1,5 @@
 use crate::common::{Batch, LARGE_BLOCKS, Model, SMALL, Store};
+use tonearm_base::Nanos;
 use tonearm_layout::{Home as _, Piece, Reader};
 
 #[test]
@@ -102,4 +103,24 @@ fn other_blocks_of_a_group_are_read_while_it_is_written() {
         }
         writing.await.unwrap();
     });
+}
+
+/// Writes back 200 blocks after a read, and returns how long that takes.
+fn time_after_a_read(reader: Reader) -> Nanos {
+    let store = Store::new(SMALL);
+    store.apply(&Batch::blocks(0..2000, 1));
+    let blocks = Batch::blocks((0..2000).step_by(10), 2).home_blocks(&store);
+    let (home, rt) = (store.home.clone(), store.rt.clone());
+    store.rt.block_on(async move {
+        home.read(5, 1, reader).await.unwrap();
+        let began = rt.now();
+        home.write_back(Vec::new(), blocks).await.unwrap();
+        rt.now().since(began)
+    })
+}
+
+#[test]
+fn reads_of_clients_alone_hold_writes_back() {
+    let [client, store] = [Reader::Client, Reader::Store].map(time_after_a_read);
+    assert!(client.0 > 2 * store.0, "{client:?} and {store:?}");
 }

@@ -5,7 +5,7 @@ use crate::common::{BLOCK, GIVEN, Numbers, Shape, Store};
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use tonearm_format::HEADER_AREA_BYTES;
+use tonearm_format::{HEADER_AREA_BYTES, segments_for};
 use tonearm_layout::{Home as _, Policy};
 use tonearm_rt::{IoError, Op};
 use tonearm_world::Crash;
@@ -312,4 +312,50 @@ fn a_call_that_fails_anywhere_reports_it_and_can_be_repeated() {
         failed > 80 && longest > 30,
         "{failed} failures, {longest} writes"
     );
+}
+
+/// While a client reads, segments are written and read for cleaning in parts, with flushes between them.
+#[test]
+fn power_cut_between_the_parts_of_a_segment_loses_nothing() {
+    let blocks = 1500;
+    let mut store = Store::new(Shape {
+        segment_bytes: 1 << 20,
+        segments: segments_for(4096, 1 << 20, blocks, 10),
+        cache_bytes: 64 << 10,
+        ..Shape::small(blocks)
+    });
+    store.fill(300);
+    let mut numbers = Numbers(1);
+    let mut cuts = 0;
+    let before = store.home.stats();
+    for round in 0..20u64 {
+        let count = 100 + numbers.below(400);
+        let call = Call {
+            blocks: (0..count).map(|_| numbers.below(blocks)).collect(),
+            holes: Vec::new(),
+        };
+        store.read(numbers.below(blocks), 1).unwrap();
+        let states: Rc<RefCell<Vec<Crash>>> = Rc::default();
+        let (seen, mut number) = (states.clone(), numbers.below(3));
+        store.world.on_io(move |_, crash| {
+            number += 1;
+            if number.is_multiple_of(3) {
+                seen.borrow_mut().push(crash.clone());
+            }
+        });
+        store.write(&call.blocks, &[]);
+        store.world.clear_hook();
+        for (index, crash) in states.take().iter().enumerate() {
+            call.check(&store, crash, 1 + round * 1009 + index as u64, false);
+            cuts += 1;
+        }
+    }
+    store.compare();
+    let after = store.home.stats();
+    let cleaned = after.segments.cleaned_segments - before.segments.cleaned_segments;
+    let writes = after.writes - before.writes;
+    let mean = (after.write_bytes - before.write_bytes) / writes;
+    println!("{cuts} power cuts, {cleaned} segments cleaned, {writes} writes of {mean} bytes");
+    assert!(cuts > 60 && cleaned > 20 && mean < 256 << 10);
+    assert!(after.flushes - before.flushes >= 20);
 }

@@ -275,17 +275,15 @@ fn a_second_log_drive_hides_the_moves_of_the_head() {
 fn reads_go_before_most_writes_of_a_write_back() {
     let report = quick("read-priority");
     for drive in ["st41601n", "atlas10k", "sata2tb"] {
-        held(
-            &report,
-            &format!("{drive}, reads one after another: times shorter"),
-        );
-        held(&report, &format!("{drive}, reads one after another: 99 %"));
-        held(
-            &report,
-            &format!("{drive}, reads one after another: the write-back"),
-        );
+        for layout in ["overwrite", "segments", "hylog"] {
+            for reads in ["one after another", "with pauses"] {
+                let case = format!("{drive}, {layout}, reads {reads}");
+                held(&report, &format!("{case}: times shorter"));
+                held(&report, &format!("{case}: 99 %"));
+                held(&report, &format!("{case}: the write-back"));
+            }
+        }
     }
-    held(&report, "st41601n, reads with pauses");
 }
 
 #[test]
