@@ -95,10 +95,7 @@ impl Engine {
     /// When the store has failed or is closed, or the call would have to wait while the home is full.
     pub async fn reserve(&self, bytes: u64) -> Result<Permit, EngineError> {
         self.0.check_writable()?;
-        let delay = self.0.write_back.delay(bytes);
-        if delay > Nanos(0) {
-            self.0.rt.sleep(delay).await;
-        }
+        self.0.write_back.turn(bytes).await;
         let acquire = self.0.memory.acquire(bytes);
         if self.0.memory.used() + bytes > self.0.memory.limit() {
             self.0.work.notify();

@@ -5,7 +5,8 @@
 //! round frees all its memory and log space at once, and a round that has to clean first takes ten times as long as
 //! others. Without the throttle, writers would use up memory or log, and then all of them would wait for such a round.
 //! The throttle measures the pace at which recent rounds have written blocks home. Once memory or log are short, it
-//! admits writes at twice this pace, and gradually at less: at two thirds of it when memory or log are used up. Both
+//! admits writes at twice this pace, and gradually at less: at two thirds of it when memory or log are used up. While no round
+//! is under way, or a round waits for the log, the data drives have nothing to do, and writers do not wait. Both
 //! types are without I/O and without await: time comes as an argument.
 
 use crate::access::Busy;
@@ -19,6 +20,7 @@ use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_device::StoreEvent;
 use tonearm_layout::{HomeError, HomeShape, RoundOrder};
+use tonearm_rt::Notify;
 
 /// Period at which the age of pinned blocks is checked, and a full medium is tried again.
 const TICK: Nanos = Nanos::from_millis(500);
@@ -50,6 +52,10 @@ pub(crate) struct WriteBack {
     throttle: Throttle,
     /// A round is under way.
     round: Cell<bool>,
+    /// A round is under way, or follows at once.
+    working: Cell<bool>,
+    /// No round follows the last one.
+    rounds_ended: Notify,
     /// Callers that wait for everything to be at home.
     draining: Cell<u32>,
     /// It was reported that there is no space.
@@ -93,6 +99,8 @@ impl WriteBack {
             schedule: RefCell::new(schedule),
             throttle: Throttle::default(),
             round: Cell::new(false),
+            working: Cell::new(false),
+            rounds_ended: Notify::new(&shared.rt),
             draining: Cell::new(0),
             space_ended: Cell::new(false),
             checkpoints: Cell::new(0),
@@ -130,10 +138,17 @@ impl WriteBack {
         }
     }
 
-    /// How long a write of `bytes` waits before it may ask for memory.
-    pub fn delay(&self, bytes: u64) -> Nanos {
+    /// Waits until a write of `bytes` may ask for memory. While no round is under way the data drives have nothing to do, and no
+    /// write waits.
+    pub async fn turn(&self, bytes: u64) {
+        if !self.working.get() {
+            return;
+        }
         let now = self.shared.rt.now();
-        self.throttle.wait(now, bytes, self.pressure())
+        let delay = self.throttle.wait(now, bytes, self.pressure());
+        if delay > Nanos(0) {
+            self.rounds_ended.wait().until(now + delay.0).await;
+        }
     }
 
     /// True when memory or log are short.
@@ -220,8 +235,12 @@ impl WriteBack {
         while shared.check_alive().is_ok() {
             let wait = shared.work.wait();
             match self.reason() {
-                None => wait.await,
+                None => {
+                    self.end_turns();
+                    wait.await;
+                }
                 Some(reason) => {
+                    self.working.set(true);
                     self.round.set(true);
                     let flushes = shared.home.stats().flushes;
                     let result = self.round(reason).await;
@@ -239,6 +258,14 @@ impl WriteBack {
             }
         }
         shared.access.changed.notify();
+    }
+
+    /// The data drives have nothing to do: writers do not wait any more.
+    fn end_turns(&self) {
+        if self.working.replace(false) {
+            self.throttle.end_turns();
+            self.rounds_ended.notify();
+        }
     }
 
     fn reason(&self) -> Option<Reason> {
@@ -429,6 +456,11 @@ impl WriteBack {
         }
         trail.check()?;
         if trail.appended() > durable {
+            self.end_turns();
+            if self.shared.memory.waiting() > 0 || trail.is_full() {
+                // The round waits for these commits, and writers for the round: no more of them come.
+                trail.write_now();
+            }
             progress.await;
         } else {
             // Everything is durable and yet nothing may be written back: all of it is being read.
@@ -658,6 +690,11 @@ impl Throttle {
     /// Everything is at home: the pressure of the last writes says nothing about the next ones.
     pub fn reset(&self) {
         self.pressure.set(0);
+    }
+
+    /// Nobody waits for a turn any more.
+    pub fn end_turns(&self) {
+        self.turn.set(Nanos(0));
     }
 
     /// How long a write of `bytes` is delayed.

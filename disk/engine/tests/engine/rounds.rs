@@ -2,13 +2,15 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, HOME, Open, bytes, commit, run, slow, store, trims, writes, zeroes};
+use crate::common::{
+    BLOCK, HOME, Open, SEGMENTS, bytes, commit, run, slow, store, trims, writes, zeroes,
+};
 use std::cell::Cell;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::Poll;
-use tonearm_base::Nanos;
+use tonearm_base::{BufPool, Nanos};
 use tonearm_engine::{CommitChange, Engine, EngineError, HomeParams, OpenOptions};
 use tonearm_format::SYSTEM_BLOCKS;
 use tonearm_rt::{IoError, JoinHandle, Op, Rt};
@@ -342,5 +344,60 @@ fn a_wait_that_is_given_up_makes_no_more_rounds() {
                 assert_eq!(engine.stats().write_back_rounds, before);
             },
         );
+    }
+}
+
+/// Overwrites blocks at random without end. `waiting` counts those that wait for memory.
+async fn overwrite(engine: Engine, writer: u64, waiting: Rc<Cell<u64>>) {
+    let mut block = writer;
+    loop {
+        waiting.set(waiting.get() + 1);
+        let permit = engine.reserve(BLOCK as u64).await.unwrap();
+        waiting.set(waiting.get() - 1);
+        let mut data = BufPool::new(0).copy_of(&[writer as u8; BLOCK]);
+        data.attach(Rc::new(permit));
+        block = (block * 37 + 11) % 800;
+        let write = CommitChange::Write {
+            first: SYSTEM_BLOCKS + block,
+            data: data.share(),
+        };
+        commit(&engine, vec![write]).await.unwrap();
+    }
+}
+
+/// Many writers overwrite blocks at random faster than the write-back brings them home. Then the drive of the home becomes faster:
+/// while no request is under way to it, not all of them wait for the throttle.
+#[test]
+fn writers_do_not_wait_while_the_home_is_idle() {
+    for home in [HomeParams::Overwrite, SEGMENTS] {
+        let options = OpenOptions {
+            memory_bytes: 512 << 10,
+            ..OpenOptions::default()
+        };
+        let ((idle, all), _) = run(&store(home), options, async move |open: Open| {
+            let Open { world, rt, engine } = open;
+            slow(&world, 1000);
+            let requests = Rc::new(Cell::new(0));
+            let seen = requests.clone();
+            world.set_fault(move |request| {
+                seen.set(seen.get() + u64::from(request.device.0 == HOME));
+                None
+            });
+            let waiting = Rc::new(Cell::new(0u64));
+            let writers: Vec<_> = (0..16u64)
+                .map(|writer| rt.spawn(overwrite(engine.clone(), writer, waiting.clone())))
+                .collect();
+            rt.sleep(Nanos::from_secs(60)).await;
+            world.heal();
+            let mut idle = 0;
+            for _ in 0..150 {
+                rt.sleep(Nanos::from_millis(20)).await;
+                idle += u64::from(waiting.get() == 16 && requests.take() == 0);
+            }
+            drop(writers);
+            (idle, engine.stats().commits)
+        });
+        assert!(all > 1000, "{all} commits");
+        assert_eq!(idle, 0, "of 150 looks, with {home:?}");
     }
 }

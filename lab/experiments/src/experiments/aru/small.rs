@@ -119,6 +119,12 @@ pub fn small_files(
                 let rate = each(&|phase| files * 1e9 / phase.spent.time.0 as f64);
                 let full = bandwidth[usize::from(index == 1)];
                 lines[way].push((names.len() as f64, rate.mean));
+                let busy = 100.0 * each(&|phase| phase.spent.busy_share()).mean;
+                if way == NEW_AT && index != 1 {
+                    let what = format!("{size} files, {phase}: new, drive busy");
+                    let found = Finding::shown(what, busy, "%");
+                    outcome.findings.push(found.bound(Bound::AtLeast(95.0)));
+                }
                 table.row(vec![
                     (*phase).into(),
                     format!("{} of {size}", load.files),
@@ -129,7 +135,7 @@ pub fn small_files(
                         2 => String::new(),
                         _ => number(100.0 * rate.mean * load.bytes as f64 / full),
                     },
-                    number(100.0 * each(&|phase| phase.spent.busy_share()).mean),
+                    number(busy),
                     number(100.0 * each(&|phase| phase.spent.host_share()).mean),
                     number(100.0 * each(&|phase| phase.spent.jump_share()).mean),
                     number(each(&|phase| phase.log_bytes as f64 / files).mean),
@@ -233,7 +239,7 @@ fn findings(lines: &[Vec<(f64, f64)>], outcome: &mut Outcome) {
         outcome.findings.extend([
             against_minix(0).bound(Bound::AtLeast(3.0)),
             against_minix(1).bound(Bound::AtLeast(0.9)),
-            against_minix(2).because(
+            against_minix(2).bound(Bound::AtLeast(1.0 / 1.5)).because(
                 "Minix changes bitmaps, inodes and the directory in memory, and writes their blocks once, at the end of the phase.",
             ),
         ]);
