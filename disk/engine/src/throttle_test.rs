@@ -84,3 +84,15 @@ fn pressure_is_the_used_share_of_what_is_left() {
     // A log of two tracks.
     assert_eq!(pressure(2, 1, 1), PRESSURE_MAX);
 }
+
+/// The turns that a round gave out delay nobody after it.
+#[test]
+fn ended_turns_delay_no_later_write() {
+    let throttle = in_steady_state(PRESSURE_MAX);
+    let now = Nanos::from_secs(1000);
+    for _ in 0..1000 {
+        throttle.wait(now, BLOCK, PRESSURE_MAX);
+    }
+    throttle.end_turns();
+    assert_eq!(throttle.wait(now, BLOCK, PRESSURE_MAX), Nanos(0));
+}

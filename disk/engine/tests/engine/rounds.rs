@@ -401,3 +401,26 @@ fn writers_do_not_wait_while_the_home_is_idle() {
         assert_eq!(idle, 0, "of 150 looks, with {home:?}");
     }
 }
+
+/// Commits wait in memory for others. Once it is full none can come, and the round that writers wait for does not wait, either.
+#[test]
+fn round_that_writers_wait_for_does_not_wait_for_the_commit_delay() {
+    let options = OpenOptions {
+        memory_bytes: 256 << 10,
+        commit_delay: Nanos::from_secs(10),
+        ..OpenOptions::default()
+    };
+    let (commits, _) = run(
+        &store(HomeParams::Overwrite),
+        options,
+        async |open: Open| {
+            let Open { rt, engine, .. } = open;
+            let waiting = Rc::new(Cell::new(0));
+            let writer = rt.spawn(overwrite(engine.clone(), 1, waiting));
+            rt.sleep(Nanos::from_secs(5)).await;
+            drop(writer);
+            engine.stats().commits
+        },
+    );
+    assert!(commits > 1000, "{commits} commits in memory for 64 blocks");
+}
