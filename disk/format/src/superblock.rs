@@ -461,14 +461,13 @@ impl Superblock {
             return Err(bad("a member index is out of range"));
         }
         self.check_log()?;
-        let plain = self.head == HeadKind::Sequential;
         let data = self.members.iter().filter(|member| member.roles.data);
         let apart = self.members[0].roles
             == Roles {
                 log: true,
                 data: false,
             };
-        if self.array.is_some() && !(plain && apart && count == 2 && data.count() == 1) {
+        if self.array.is_some() && !(apart && count == 2 && data.count() == 1) {
             return Err(bad("an array is the only data member, beside the log"));
         }
         self.check_data()

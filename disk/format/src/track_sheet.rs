@@ -4,6 +4,7 @@
 //! It is written when the store is made and never changes. Valid if and only if: signature and version match, the
 //! checksum of the whole sheet is right, and no time is longer than ten seconds.
 
+use crate::array::ARRAY_BYTES;
 use crate::error::check_numbers;
 use crate::geometry::{HEADER_AREA_BYTES, SECTOR, SUPERBLOCK_SLOTS, superblock_offset};
 use crate::seal::{check, check_version, seal};
@@ -13,8 +14,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 const MAGIC: [u8; 8] = *b"TNTRACKS";
 const WHAT: &str = "track sheet";
-/// Most bytes of a sheet: the space between two superblock slots.
-pub const SHEET_BYTES_MAX: usize = (HEADER_AREA_BYTES / SUPERBLOCK_SLOTS) as usize - SECTOR;
+/// Most bytes of a sheet: the space from a superblock slot to the copy of an array's descriptor before the next one.
+pub const SHEET_BYTES_MAX: usize =
+    (HEADER_AREA_BYTES / SUPERBLOCK_SLOTS) as usize - SECTOR - ARRAY_BYTES;
 /// Longest time of a revolution, a switch or a lag.
 const TIME_MAX_NS: u64 = 10_000_000_000;
 /// Byte offsets of its two copies on the member.

@@ -157,6 +157,9 @@ Examples:
         blocks spread over three files
   tonearm create disk.tonearm --size 8TiB --redundancy raid5 --data /b/1 --data /c/2 --data /d/3 --data /e/4
         the log in disk.tonearm, and blocks on four members of which any one may fail
+  tonearm create /dev/sdx --size 8TB --redundancy raid5 --data /dev/sda --data /dev/sdb --data /dev/sdc --log-drive sdx.toml \
+          --layout segments --force
+        the log on a hard disk of its own, written where its head is, beside an array
   tonearm create /dev/md0 --size 2TB --log /dev/sdx --log-drive sdx.toml --force
         log on a hard disk of its own, written where its head is (first: tonearm-lab calibrate /dev/sdx)
   tonearm create /dev/sdx --size 500GB --force
@@ -174,12 +177,12 @@ pub struct Create {
     #[arg(long, value_name = "SIZE", value_parser = size::parse)]
     pub log_size: Option<u64>,
     /// What the log drive is like: the file that `tonearm-lab calibrate` made, or the name of a drive that
-    /// `tonearm-lab drive list` knows (may be repeated, one for each --log)
-    #[arg(long, value_name = "FILE", requires = "log")]
+    /// `tonearm-lab drive list` knows (may be repeated, one for each --log); with --redundancy it describes PATH
+    #[arg(long, value_name = "FILE")]
     pub log_drive: Vec<String>,
     /// Profile of the log drive, as `tonearm-lab calibrate --profile` takes it, for --head mimic (may be repeated, one
     /// for each --log)
-    #[arg(long, value_name = "FILE", requires = "log")]
+    #[arg(long, value_name = "FILE")]
     pub log_profile: Vec<PathBuf>,
     /// How the log finds the place of its next write
     #[arg(long, value_enum, default_value_t = HeadMode::Auto)]

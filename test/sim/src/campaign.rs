@@ -179,20 +179,14 @@ pub(crate) fn shape_of(rng: &mut ChaCha8Rng) -> Shape {
 /// Puts the log on drives of its own. The predictions of their heads are mostly wrong, which must do no harm.
 fn follow_heads(shape: &mut Shape, rng: &mut ChaCha8Rng) {
     let drives = 1 + u64::from(rng.next_u32().is_multiple_of(3));
-    shape.split = true;
     let kinds = [HeadKind::Formula, HeadKind::Mimic, HeadKind::Online];
-    shape.heads = match rng.next_u32() % 4 {
+    shape.follow(match rng.next_u32() % 4 {
         0 => Heads::Stripes { drives },
         other => Heads::Tracks {
             kind: kinds[other as usize - 1],
             drives,
         },
-    };
-    if matches!(shape.heads, Heads::Tracks { .. }) {
-        // The log has about the size that it has in other runs, on tracks of at most half their size.
-        shape.track_bytes = 40 << 10;
-        shape.tracks *= 2 * drives;
-    }
+    });
 }
 
 pub(crate) fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {

@@ -227,6 +227,16 @@ impl Shape {
         }
     }
 
+    /// Puts the log on drives of its own, whose heads are followed.
+    pub fn follow(&mut self, heads: Heads) {
+        (self.split, self.heads) = (true, heads);
+        if let Heads::Tracks { drives, .. } = heads {
+            // The log has about the size that it has in other runs, on tracks of at most half their size.
+            self.track_bytes = 40 << 10;
+            self.tracks *= 2 * drives;
+        }
+    }
+
     /// Creates an empty store.
     ///
     /// # Panics

@@ -51,7 +51,7 @@ pub fn plan_array(
     primary: &MemberSpace,
     members: &[MemberSpace],
 ) -> Result<(CreatePlan, ArrayPlan), EngineError> {
-    check(params, array, members)?;
+    check(array, members)?;
     let unit = array.stripe_bytes;
     let parity = array.level == ArrayLevel::Raid5;
     let row_bytes = (members.len() - usize::from(parity)) as u64 * unit;
@@ -130,11 +130,7 @@ fn records_bytes(unit: u64) -> u64 {
 }
 
 /// Checks what does not depend on the plan.
-fn check(
-    params: &CreateParams,
-    array: &ArrayParams,
-    members: &[MemberSpace],
-) -> Result<(), EngineError> {
+fn check(array: &ArrayParams, members: &[MemberSpace]) -> Result<(), EngineError> {
     let fail = |why: String| Err(EngineError::Create(why));
     let (least, level) = (array.level.members_min(), array.level.name());
     if !(least..=ARRAY_MEMBERS_MAX).contains(&members.len()) {
@@ -142,9 +138,6 @@ fn check(
             "{level} takes {least} to {ARRAY_MEMBERS_MAX} members, each with its own --data; {} given",
             members.len()
         ));
-    }
-    if params.head.is_some() {
-        return fail("an array cannot yet go with a log that follows its drive's head".into());
     }
     if let Some(member) = members.iter().find(|m| m.path.len() > PATH_MAX) {
         let path = &member.path;

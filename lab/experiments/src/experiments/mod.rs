@@ -22,6 +22,7 @@ mod sqlite;
 mod trail_batch;
 mod trail_drives;
 mod trail_latency;
+mod trail_raid5;
 mod trail_recovery;
 mod trail_residual;
 mod trail_tpcc;
@@ -40,6 +41,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     trail_recovery::EXPERIMENT,
     trail_tpcc::EXPERIMENT,
     trail_drives::EXPERIMENT,
+    trail_raid5::EXPERIMENT,
     read_priority::EXPERIMENT,
     mimic_skip::EXPERIMENT,
     mimic_predictors::EXPERIMENT,

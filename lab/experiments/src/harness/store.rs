@@ -14,8 +14,8 @@ use tonearm_drive::{Drive, DriveOptions};
 use tonearm_drive_file::DriveFile;
 use tonearm_drive_file::{track_map, turn};
 use tonearm_engine::{
-    ArrayAccess, ArrayParams, ArrayPlan, Candidate, CreatePlan, EngineError, create_array,
-    open_array, plan_array,
+    ArrayAccess, ArrayParams, ArrayPlan, Candidate, CreatePlan, EngineError, StoreArray,
+    create_array, open_array, plan_array,
 };
 use tonearm_format::{ArrayLevel, HEADER_AREA_BYTES, HeadKind, Roles};
 use tonearm_rt::{DeviceId, Op, Rt};
@@ -76,13 +76,13 @@ impl<'a> StoreShape<'a> {
     /// # Errors
     /// When the parameters are not possible.
     pub fn plan(&self) -> Result<Planned, EngineError> {
-        // An array cannot go with a log that follows a head.
-        let followed = self.log_drive.filter(|_| self.array.is_none());
         let params = CreateParams {
             size_bytes: self.size_bytes,
             log_bytes: self.log_bytes,
             track_bytes: None,
-            head: followed.and_then(|drive| follow(drive, self.head, self.log_drives)),
+            head: self
+                .log_drive
+                .and_then(|drive| follow(drive, self.head, self.log_drives)),
             block_size: 4096,
             home: self.home,
             store: *b"a store of a lab",
@@ -278,23 +278,32 @@ impl SimStore {
         let pool = BufPool::new(4 << 20);
         let mut members = self.members();
         if self.planned.array.is_some() {
-            let primary = members.remove(0);
-            let candidates = members.into_iter().enumerate();
-            let candidates = candidates.map(|(index, device)| Candidate {
-                device,
-                expected: Some(index),
-            });
-            let candidates = candidates.collect();
-            let access = ArrayAccess::Write;
-            let array =
-                open_array(&self.rt, &pool, &primary, candidates, Vec::new(), access).await?;
-            members = vec![primary, array.member()];
+            let array = self.open_array(&pool).await?;
+            members.truncate(1);
+            members.push(array.member());
         }
         let options = OpenOptions {
             memory_bytes: self.memory_bytes,
             ..options
         };
         Disk::open(&self.rt, &pool, members, options, |_| {}).await
+    }
+
+    /// Opens its array alone.
+    ///
+    /// # Errors
+    /// The error of the engine.
+    pub async fn open_array(&self, pool: &BufPool) -> Result<StoreArray, DiskError> {
+        let mut members = self.members();
+        let primary = members.remove(0);
+        let candidates = members.into_iter().enumerate();
+        let candidates = candidates.map(|(index, device)| Candidate {
+            device,
+            expected: Some(index),
+        });
+        let (candidates, access) = (candidates.collect(), ArrayAccess::Write);
+        let array = open_array(&self.rt, pool, &primary, candidates, Vec::new(), access);
+        Ok(array.await?)
     }
 
     /// Bytes that all drives have read and written since they were switched on.
@@ -324,6 +333,9 @@ impl SimStore {
 
 /// How the heads of `count` drives like `drive` are followed by `kind`; `None` if it has no head.
 fn follow(drive: &DriveFile, kind: HeadKind, count: usize) -> Option<HeadParams> {
+    if kind == HeadKind::Sequential {
+        return None;
+    }
     let disk = drive.spec.disk.as_ref()?;
     let first = HEADER_AREA_BYTES / u64::from(SECTOR);
     let map = track_map(&drive.spec, first..u64::MAX)?;

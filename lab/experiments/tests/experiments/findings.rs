@@ -287,6 +287,16 @@ fn reads_go_before_most_writes_of_a_write_back() {
 }
 
 #[test]
+fn followed_log_makes_small_writes_on_raid5_cheap() {
+    let report = quick("trail-raid5");
+    for drive in ["atlas10k", "sata2tb"] {
+        held(&report, &format!("{drive}, one client with pauses, log"));
+        held(&report, &format!("{drive}, 16 clients until the log"));
+        held(&report, &format!("{drive}, 16 clients after that"));
+    }
+}
+
+#[test]
 fn wal_rule_costs_little_and_prevents_database_loss() {
     let report = quick("wal-tpcc");
     held(&report, "B against A");

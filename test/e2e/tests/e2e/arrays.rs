@@ -48,6 +48,8 @@ fn a_drive_that_dies_is_replaced_under_load() {
         "16MiB",
         "--redundancy",
         "raid5",
+        "--head",
+        "online",
         "--data",
         "a",
         "--data",

@@ -4,13 +4,13 @@ use super::image::{ArrayImage, ArrayShape, drive_of};
 use super::pulls::Pull;
 use crate::campaign::{options_of, shape_of};
 use crate::generate::Size;
-use crate::store::Layout;
+use crate::store::{Heads, Layout};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::Rng;
 use tonearm_base::Nanos;
 use tonearm_device::raid::MemberState;
 use tonearm_engine::{HomeParams, OpenOptions};
-use tonearm_format::ArrayLevel;
+use tonearm_format::{ArrayLevel, HeadKind};
 
 /// Requests to all drives that an operation of the workload makes, about.
 const REQUESTS: u64 = 12;
@@ -93,6 +93,17 @@ pub fn draw_shape(rng: &mut ChaCha8Rng, seed: u64, size: Size) -> ArrayShape {
             bytes += row_bytes;
         }
         *segment_bytes = bytes as u32;
+    }
+    if choice >> 29 & 3 == 1 {
+        let kinds = [HeadKind::Formula, HeadKind::Mimic, HeadKind::Online];
+        let heads = match choice as usize >> 26 & 3 {
+            0 => Heads::Stripes { drives: 1 },
+            other => Heads::Tracks {
+                kind: kinds[other - 1],
+                drives: 1,
+            },
+        };
+        store.follow(heads);
     }
     ArrayShape {
         store,

@@ -1,9 +1,9 @@
 //! The parameters that `tonearm create` gives the engine for the drives of the log.
 
-use crate::cli::{Create, HeadMode};
+use crate::cli::{Create, HeadMode, RedundancyMode};
 use anyhow::{Context, bail};
 use rustix::fs::{FileType, Mode, OFlags};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tonearm_disk::{HeadParams, LogDrive};
 use tonearm_drive_file::DriveFile;
 use tonearm_format::{HEADER_AREA_BYTES, HeadKind, SECTOR, SkipTable};
@@ -28,21 +28,22 @@ pub fn params(arguments: &Create) -> anyhow::Result<Option<HeadParams>> {
         HeadMode::Formula => HeadKind::Formula,
         HeadMode::Mimic => HeadKind::Mimic,
     };
-    if arguments.log.is_empty() {
-        bail!("--head needs a drive that carries the log alone: name it with --log");
+    let log = log_drives(arguments);
+    if log.is_empty() {
+        bail!("a head can be followed only on a drive that carries the log alone: name it with --log");
     }
     let one_each = |what: &str, count: usize| {
-        if count != 0 && count != arguments.log.len() {
+        if count != 0 && count != log.len() {
             bail!(
-                "there are {} log drives and {count} {what}: give one for each --log, in the same order",
-                arguments.log.len()
+                "there are {} log drives and {count} {what}: give one for each, in the same order",
+                log.len()
             );
         }
         Ok(())
     };
     one_each("--log-drive", arguments.log_drive.len())?;
     one_each("--log-profile", arguments.log_profile.len())?;
-    let mut drives = vec![LogDrive::default(); arguments.log.len()];
+    let mut drives = vec![LogDrive::default(); log.len()];
     for (drive, name) in drives.iter_mut().zip(&arguments.log_drive) {
         describe(drive, name, kind)?;
     }
@@ -50,7 +51,7 @@ pub fn params(arguments: &Create) -> anyhow::Result<Option<HeadParams>> {
         drive.table = Some(table_of(path)?);
     }
     let mut sector_bytes = 0;
-    for path in &arguments.log {
+    for path in log {
         sector_bytes = sector_bytes.max(physical_sector(path)?);
     }
     Ok(Some(HeadParams {
@@ -58,6 +59,14 @@ pub fn params(arguments: &Create) -> anyhow::Result<Option<HeadParams>> {
         sector_bytes,
         drives,
     }))
+}
+
+/// The drives that carry the log alone. Beside an array the primary member does.
+fn log_drives(arguments: &Create) -> &[PathBuf] {
+    match arguments.redundancy {
+        RedundancyMode::None => &arguments.log,
+        _ => std::slice::from_ref(&arguments.path),
+    }
 }
 
 /// Fills in the values of the drive's file.
@@ -116,7 +125,7 @@ fn physical_sector(path: &Path) -> anyhow::Result<u16> {
 
 /// Tells the user how the log could be faster on a hard disk.
 fn hint(arguments: &Create) {
-    for path in &arguments.log {
+    for path in log_drives(arguments) {
         if rotates(path) == Some(true) {
             report::note(format_args!(
                 "{} says that it rotates: calibrate it first (tonearm-lab calibrate) and name the result with --log-drive, \
