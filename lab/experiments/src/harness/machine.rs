@@ -4,6 +4,7 @@
 //! file system takes a random time around [`HOST_PER_OPERATION`]. So two runs with different seeds differ as two runs on one
 //! machine do.
 
+use super::store::End;
 use crate::experiment::Random;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -36,6 +37,7 @@ pub struct Machine {
     pub drive: Rc<Gauge>,
     /// The host.
     pub host: Rc<Host>,
+    _end: End,
 }
 
 /// A processor.
@@ -96,7 +98,12 @@ impl Machine {
             random: RefCell::new(Random::new(seed, OPERATIONS)),
             busy: Cell::new(Nanos(0)),
         });
-        Self { rt, drive, host }
+        Self {
+            _end: End(rt.clone()),
+            rt,
+            drive,
+            host,
+        }
     }
 
     /// Measures from now on.
