@@ -30,7 +30,9 @@ pub fn params(arguments: &Create) -> anyhow::Result<Option<HeadParams>> {
     };
     let log = log_drives(arguments);
     if log.is_empty() {
-        bail!("a head can be followed only on a drive that carries the log alone: name it with --log");
+        bail!(
+            "a head can be followed only on a drive that carries the log alone: name it with --log"
+        );
     }
     let one_each = |what: &str, count: usize| {
         if count != 0 && count != log.len() {
