@@ -139,7 +139,7 @@ fn measure(
     };
     let store = Rc::new(SimStore::create(&shape, seed)?);
     let own = store.clone();
-    store.rt.block_on(async move {
+    let measured = store.rt.block_on(async move {
         let options = OpenOptions {
             writes_while_reading: depth,
             ..OpenOptions::default()
@@ -185,7 +185,10 @@ fn measure(
             reads,
             written_s: written as f64 * 1e9 / time.0 as f64,
         })
-    })
+    });
+    // Otherwise the contents of its drives stay in memory.
+    store.rt.shut_down();
+    measured
 }
 
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {

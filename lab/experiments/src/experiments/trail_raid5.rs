@@ -195,7 +195,7 @@ fn measure(
     let store = Rc::new(SimStore::create(&shape, seed)?);
     let own = store.clone();
     let (clients, arrivals, _) = LOADS[load];
-    store.rt.block_on(async move {
+    let measured = store.rt.block_on(async move {
         let mut disk = None;
         let target = match WAYS[way].0 {
             Way::InPlace => {
@@ -235,7 +235,10 @@ fn measure(
             last,
             last_s,
         })
-    })
+    });
+    // Otherwise the contents of its drives stay in memory.
+    store.rt.shut_down();
+    measured
 }
 
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {

@@ -4,7 +4,6 @@
 //! file system takes a random time around [`HOST_PER_OPERATION`]. So two runs with different seeds differ as two runs on one
 //! machine do.
 
-use super::store::End;
 use crate::experiment::Random;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -37,7 +36,6 @@ pub struct Machine {
     pub drive: Rc<Gauge>,
     /// The host.
     pub host: Rc<Host>,
-    _end: End,
 }
 
 /// A processor.
@@ -98,12 +96,7 @@ impl Machine {
             random: RefCell::new(Random::new(seed, OPERATIONS)),
             busy: Cell::new(Nanos(0)),
         });
-        Self {
-            _end: End(rt.clone()),
-            rt,
-            drive,
-            host,
-        }
+        Self { rt, drive, host }
     }
 
     /// Measures from now on.

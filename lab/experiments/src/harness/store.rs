@@ -173,17 +173,6 @@ pub struct SimStore {
     planned: Planned,
     drives: Vec<Rc<Counted>>,
     memory_bytes: u64,
-    /// Ends the world that was made for the store.
-    _end: Option<End>,
-}
-
-/// Releases the tasks of an executor, and so the drives of its world, when it is dropped.
-pub struct End(pub Rt);
-
-impl Drop for End {
-    fn drop(&mut self) {
-        self.0.shut_down();
-    }
 }
 
 impl SimStore {
@@ -225,7 +214,6 @@ impl SimStore {
         });
         Self::write(Self {
             drives: drives.collect(),
-            _end: Some(End(rt.clone())),
             rt,
             planned,
             memory_bytes: shape.memory_bytes,
@@ -246,7 +234,6 @@ impl SimStore {
             rt: rt.clone(),
             planned: shape.plan()?,
             memory_bytes: shape.memory_bytes,
-            _end: None,
         })
     }
 

@@ -242,6 +242,7 @@ impl Setup {
             disk.close().await?;
             Ok(all)
         });
+        sim.rt.shut_down();
         let cases = measured.map_err(failed)?.into_iter().zip(LOADS);
         let cases = cases.map(|(measured, load)| Case {
             layout: store.layout,
