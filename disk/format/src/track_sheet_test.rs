@@ -77,7 +77,7 @@ fn impossible_times_are_refused_by_field() {
 
 #[test]
 fn a_sheet_comes_back() {
-    for (runs, skips) in [(0, 0), (1, 0), (0, 4550), (60, 4550), (5000, 1000)] {
+    for (runs, skips) in [(0, 0), (1, 0), (0, 4550), (60, 4550), (4900, 1000)] {
         let before = sheet(runs, skips);
         let bytes = before.encode();
         assert_eq!(TrackSheet::bytes_of(&bytes), Ok(bytes.len()));

@@ -36,6 +36,7 @@ fn the_list_is_complete_and_each_experiment_is_described() {
         "sqlite",
         "trail-batch",
         "trail-drives",
+        "trail-raid5",
         "trail-latency",
         "trail-recovery",
         "trail-residual",
