@@ -2,6 +2,7 @@
 
 use tonearm_base::Nanos;
 use tonearm_format::Placement;
+use tonearm_layout::WRITES_WHILE_READING;
 use tonearm_layout::layouts::HomeOptions;
 use tonearm_trail::WriteCache;
 
@@ -77,7 +78,7 @@ impl Default for OpenOptions {
             memory_bytes: 256 << 20,
             map_cache_bytes: 32 << 20,
             separation_interval: Nanos::from_secs(20 * 60),
-            writes_while_reading: 8,
+            writes_while_reading: WRITES_WHILE_READING,
             track_threshold_percent: 30,
             ack: Ack::Flush,
             write_cache: WriteCache::Volatile,

@@ -85,7 +85,7 @@ fn pressure_is_the_used_share_of_what_is_left() {
     assert_eq!(pressure(2, 1, 1), PRESSURE_MAX);
 }
 
-/// The turns that a round gave out delay nobody after it.
+/// The turns of a round delay no write after it.
 #[test]
 fn ended_turns_delay_no_later_write() {
     let throttle = in_steady_state(PRESSURE_MAX);

@@ -692,7 +692,7 @@ impl Throttle {
         self.pressure.set(0);
     }
 
-    /// Nobody waits for a turn any more.
+    /// Forgets the turns that were given: their writers do not wait any more.
     pub fn end_turns(&self) {
         self.turn.set(Nanos(0));
     }

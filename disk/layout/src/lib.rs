@@ -21,7 +21,7 @@ pub use home::{
     SegmentStats, ZeroRange,
 };
 pub use overwrite::{Overwrite, OverwriteMember};
-pub use queue::Reader;
+pub use queue::{Reader, WRITES_WHILE_READING};
 pub use report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};
 pub use segments::{
     Policy, RebuildReport, Segments, SegmentsMember, SegmentsOptions, choose, worth,

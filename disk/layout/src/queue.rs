@@ -6,7 +6,7 @@
 //! - the device is flushed before its cache holds writes for more than [`FLUSH_MAX`], because a read waits while a drive empties its
 //!   cache.
 //!
-//! They start in the order in which they came.
+//! Operations of the write-back and the cleaner start in the order in which they came.
 
 use crate::error::HomeError;
 use std::cell::Cell;
@@ -18,12 +18,14 @@ use tonearm_rt::{Data, IoError, Notify, Op, Permit, Rt, Semaphore};
 /// Reads at the device.
 const READS_MAX: u64 = 64;
 /// Writes at the device while no client reads. Measured on a virtual disk: 64 random 4-KiB writes give about 15 % more than 32.
-pub(crate) const WRITES_MAX: u64 = 64;
+const WRITES_MAX: u64 = 64;
+/// Writes at the device while clients read, for callers that choose none.
+pub const WRITES_WHILE_READING: u64 = 8;
 /// An operation counts as one for each so many bytes.
 const UNIT_BYTES: u64 = 32 << 10;
-/// For so long after a read another one is expected.
+/// Time after a read in which another one is expected.
 const QUIET: Nanos = Nanos::from_secs(1);
-/// A flush should not take longer while clients read.
+/// Longest wanted time of a flush while clients read.
 const FLUSH_MAX: Nanos = Nanos::from_millis(400);
 /// Most bytes of an operation while clients read.
 const PART_BYTES: u64 = 256 << 10;
@@ -110,7 +112,8 @@ impl Queue {
             }
             ended.await;
         }
-        let flushed = match self.is_flush_due() {
+        // An error of a flush is one of the writes before it, which a read must not hide.
+        let flushed = match op != Op::Read && self.is_flush_due() {
             true => Some(self.flush().await?),
             false => None,
         };

@@ -201,3 +201,20 @@ fn failed_flush_fails_the_write_that_waits_for_it() {
         );
     });
 }
+
+/// A reader could take the error of the flush for one of its own blocks.
+#[test]
+fn reads_of_the_cleaner_flush_nothing() {
+    with_queue(async |rt, queue, notes| {
+        let _read = queue.note_client_read();
+        notes.flush_time.set(Nanos::from_millis(20));
+        write(&rt, &queue, UNITS_UNMEASURED + 1, BLOCK)
+            .await
+            .expect("writes");
+        let flushes = notes.flushes.get();
+        assert!(queue.is_flush_due());
+        let turn = queue.turn(Op::Read, PART_BYTES).await.expect("a turn");
+        assert!(turn.flushed.is_none());
+        assert_eq!(notes.flushes.get(), flushes);
+    });
+}

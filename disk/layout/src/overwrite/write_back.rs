@@ -8,7 +8,8 @@
 //!    groups. All of these operations end before anything else is written.
 //! 3. Group by group, a bounded number at a time: parts are zeroed, blocks are written, and the table is written once,
 //!    to the slot of its next generation.
-//! 4. Each touched member is flushed once. Only then do the new generations count as durable.
+//! 4. Each touched member is flushed. Only then do the new generations count as durable. While clients read, members are flushed
+//!    earlier, too (`queue.rs`), which makes some of the writes durable before others, as a power cut may.
 //!
 //! A power cut at any moment is harmless. All blocks of the call are in the log until it returns, so their content and
 //! entries may be anything. The entries of all other blocks must hold.

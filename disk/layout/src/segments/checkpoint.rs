@@ -11,6 +11,7 @@
 use crate::error::HomeError;
 use crate::segments::Segments;
 use crate::segments::state::EPOCH_GAP;
+use crate::separation::Kind;
 use tonearm_base::crc32c;
 use tonearm_format::{HomeCheckpoint, SECTOR, SEGMENT_ENTRY_BYTES, SegmentEntry, map_pages};
 use tonearm_rt::Data;
@@ -142,9 +143,10 @@ impl Segments {
                     bytes.copy_from_slice(&entry.encode());
                 }
             }
-            self.media
-                .write_at(0, offset + at as u64, Data::whole(buf))
-                .await?;
+            let media = &self.media;
+            let _turn = media.write_turn(Kind::Sweep, 0, step as u64).await?;
+            let write = media.write_at(0, offset + at as u64, Data::whole(buf));
+            write.await?;
             at += step;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use crate::error::HomeError;
 use crate::home::HomeStats;
-use crate::queue::{ClientRead, Queue};
+use crate::queue::{ClientRead, Queue, Turn};
 use crate::segments::SegmentsMember;
 use crate::separation::{Kind, ServiceTimes};
 use std::cell::{Cell, RefCell};
@@ -235,12 +235,7 @@ impl Media {
         let mut rest = VecDeque::from(slices);
         while !rest.is_empty() {
             let (part, bytes) = first_part(&mut rest, queue.part_bytes());
-            let turn = queue.turn(Op::Write, bytes).await?;
-            if let Some((began, ended)) = turn.flushed {
-                self.count(|stats| stats.flushes += 1);
-                // It belongs to the time of the pages before it, which count up to the flush of their round.
-                self.times.borrow_mut().ended(kind, 0, began, ended);
-            }
+            let _turn = self.write_turn(kind, member, bytes).await?;
             let pages = bytes / self.block_size() as u64;
             let write = self.write_at(member, offset, Data::Slices(part));
             self.measured(kind, pages, write).await?;
@@ -249,6 +244,26 @@ impl Media {
         Ok(())
     }
 
+    /// Waits for the turn of a write of `bytes` on `member`. A flush that goes before it counts as one of this `kind`.
+    ///
+    /// # Errors
+    /// When the device cannot be flushed.
+    pub async fn write_turn(
+        &self,
+        kind: Kind,
+        member: usize,
+        bytes: u64,
+    ) -> Result<Turn, HomeError> {
+        let turn = self.queues[member].turn(Op::Write, bytes).await?;
+        if let Some((began, ended)) = turn.flushed {
+            self.count(|stats| stats.flushes += 1);
+            // It belongs to the time of the pages before it, which count up to the flush of their round.
+            self.times.borrow_mut().ended(kind, 0, began, ended);
+        }
+        Ok(turn)
+    }
+
+    /// Writes `data` at `offset` at once. The caller has the turn of a write.
     pub async fn write_at(&self, member: usize, offset: u64, data: Data) -> Result<(), HomeError> {
         let len = data.len();
         self.count(|stats| {

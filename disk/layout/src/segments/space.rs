@@ -1,6 +1,7 @@
 //! Space for the segments layout: segments on the data members, when a store is made and when it is opened.
 
 use crate::error::PlanError;
+use crate::queue::WRITES_WHILE_READING;
 use crate::segments::Policy;
 use crate::units::Units;
 use std::rc::Rc;
@@ -139,7 +140,7 @@ pub(crate) fn options(
         placement,
         separation_interval: SEPARATION_INTERVAL,
         given: None,
-        writes_while_reading: 8,
+        writes_while_reading: WRITES_WHILE_READING,
         read_only: false,
     }
 }

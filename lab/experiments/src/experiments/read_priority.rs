@@ -1,7 +1,7 @@
 //! What it gains that reads go before write-back (Trail 4.2).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome, Random};
-use crate::harness::{Arrivals, SimStore, StoreShape, Times};
+use crate::harness::{Arrivals, SimStore, StoreShape, Times, numbered_block};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -113,13 +113,8 @@ impl Clients {
 
     /// A block of which no word is as in any write before.
     fn content(&self) -> Slice {
-        self.written.set(self.written.get() + 1);
-        let word = self.written.get().wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut buf = self.pool.alloc(BLOCK as usize);
-        for place in buf.chunks_exact_mut(8) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        buf.share()
+        let number = self.written.replace(self.written.get() + 1);
+        numbered_block(&self.pool, number, BLOCK as usize)
     }
 }
 

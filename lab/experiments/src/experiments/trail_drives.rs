@@ -1,7 +1,7 @@
 //! A log that takes several drives in turn (Trail 5.1).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome, Random};
-use crate::harness::{Arrivals, SimStore, StoreShape, Times};
+use crate::harness::{Arrivals, SimStore, StoreShape, Times, numbered_block};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -151,16 +151,11 @@ impl Run {
 
     /// A block of which the first word, or each word, is as in no write before.
     fn content(&self, number: u64) -> Slice {
-        let word = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut buf = self.pool.alloc_zeroed(BLOCK as usize);
         let changed = match self.size {
             Size::Word => 8,
-            Size::Block => buf.len(),
+            Size::Block => BLOCK as usize,
         };
-        for place in buf[..changed].chunks_exact_mut(8) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        buf.share()
+        numbered_block(&self.pool, number, changed)
     }
 }
 

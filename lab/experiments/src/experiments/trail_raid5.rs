@@ -1,11 +1,11 @@
 //! Small durable writes on RAID-5, with and without a log that follows its drive's head (Trail 7).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome, Random};
-use crate::harness::{Arrivals, SimStore, StoreShape, Times};
+use crate::harness::{Arrivals, SimStore, StoreShape, Times, numbered_block};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use tonearm_base::{BufPool, Nanos, Slice};
+use tonearm_base::{BufPool, Nanos};
 use tonearm_device::Device;
 use tonearm_disk::{DiskError, HomeParams, Volume};
 use tonearm_drive_file::DriveFile;
@@ -132,7 +132,7 @@ impl Run {
     }
 
     async fn write(&self, at: u64, number: u64) -> Result<(), DiskError> {
-        let data = self.content(number);
+        let data = numbered_block(&self.pool, number, BLOCK as usize);
         match &self.target {
             Target::Volume(volume) => volume.write(at, data, true).await,
             Target::Array(array) => {
@@ -142,16 +142,6 @@ impl Run {
                 Ok(())
             }
         }
-    }
-
-    /// A block of which no word is as in any write before.
-    fn content(&self, number: u64) -> Slice {
-        let word = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
-        let mut buf = self.pool.alloc(BLOCK as usize);
-        for place in buf.chunks_exact_mut(8) {
-            place.copy_from_slice(&word.to_le_bytes());
-        }
-        buf.share()
     }
 
     /// The times of the writes with these numbers, and how many there are in a second.

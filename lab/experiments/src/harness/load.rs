@@ -1,7 +1,7 @@
 //! Processes that write synchronously.
 
 use crate::experiment::Random;
-use tonearm_base::Nanos;
+use tonearm_base::{BufPool, Nanos, Slice};
 
 /// When a process writes again (Trail 5.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,4 +70,14 @@ impl Processes {
     pub fn again(&mut self, process: usize, at: Nanos) {
         self.arrivals[process] = at;
     }
+}
+
+/// A block of 4 KiB whose first `changed` bytes have words that no block of another `number` has. The others are zeroes.
+pub fn numbered_block(pool: &BufPool, number: u64, changed: usize) -> Slice {
+    let word = (number + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut buf = pool.alloc_zeroed(4096);
+    for place in buf[..changed].chunks_exact_mut(8) {
+        place.copy_from_slice(&word.to_le_bytes());
+    }
+    buf.share()
 }
