@@ -15,7 +15,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_engine::{HomeParams, OpenOptions};
-use tonearm_format::HeadKind;
 use tonearm_world::FaultKind;
 
 /// Result of a seed.
@@ -179,14 +178,7 @@ pub(crate) fn shape_of(rng: &mut ChaCha8Rng) -> Shape {
 /// Puts the log on drives of its own. The predictions of their heads are mostly wrong, which must do no harm.
 fn follow_heads(shape: &mut Shape, rng: &mut ChaCha8Rng) {
     let drives = 1 + u64::from(rng.next_u32().is_multiple_of(3));
-    let kinds = [HeadKind::Formula, HeadKind::Mimic, HeadKind::Online];
-    shape.follow(match rng.next_u32() % 4 {
-        0 => Heads::Stripes { drives },
-        other => Heads::Tracks {
-            kind: kinds[other as usize - 1],
-            drives,
-        },
-    });
+    shape.follow(Heads::chosen(rng.next_u32(), drives));
 }
 
 pub(crate) fn options_of(rng: &mut ChaCha8Rng, ordered: bool) -> OpenOptions {

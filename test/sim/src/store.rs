@@ -61,6 +61,18 @@ pub enum Heads {
 }
 
 impl Heads {
+    /// One of the four ways to follow the heads of so many drives, by `choice`.
+    pub fn chosen(choice: u32, drives: u64) -> Self {
+        let kinds = [HeadKind::Formula, HeadKind::Mimic, HeadKind::Online];
+        match choice % 4 {
+            0 => Self::Stripes { drives },
+            other => Self::Tracks {
+                kind: kinds[other as usize - 1],
+                drives,
+            },
+        }
+    }
+
     fn drives(self) -> u64 {
         match self {
             Heads::None => 1,

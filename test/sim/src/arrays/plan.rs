@@ -10,7 +10,7 @@ use rand_chacha::rand_core::Rng;
 use tonearm_base::Nanos;
 use tonearm_device::raid::MemberState;
 use tonearm_engine::{HomeParams, OpenOptions};
-use tonearm_format::{ArrayLevel, HeadKind};
+use tonearm_format::ArrayLevel;
 
 /// Requests to all drives that an operation of the workload makes, about.
 const REQUESTS: u64 = 12;
@@ -95,15 +95,7 @@ pub fn draw_shape(rng: &mut ChaCha8Rng, seed: u64, size: Size) -> ArrayShape {
         *segment_bytes = bytes as u32;
     }
     if choice >> 29 & 3 == 1 {
-        let kinds = [HeadKind::Formula, HeadKind::Mimic, HeadKind::Online];
-        let heads = match choice as usize >> 26 & 3 {
-            0 => Heads::Stripes { drives: 1 },
-            other => Heads::Tracks {
-                kind: kinds[other - 1],
-                drives: 1,
-            },
-        };
-        store.follow(heads);
+        store.follow(Heads::chosen((choice >> 26) as u32, 1));
     }
     ArrayShape {
         store,
