@@ -20,11 +20,9 @@ fn states(bench: &Bench) -> Vec<String> {
     members.iter().map(state).collect()
 }
 
-/// Detaches a device, and attaches its file under a name that it did not have: another device has the old one. Tests that run
-/// at the same time take and free names too, so that the first name free may be the old one again.
-fn renamed(bench: &Bench, device: Loop, file: &str) -> (Vec<Loop>, Loop) {
-    let old = device.device.clone();
-    drop(device);
+/// Attaches a file under another name than `old`, which is free or another device's. Tests that run at the same time take and free
+/// names too, so that the first name free may be `old` again. The devices returned beside it keep other names in use.
+fn attach_elsewhere(bench: &Bench, file: &str, old: &str) -> (Vec<Loop>, Loop) {
     let mut others = Vec::new();
     loop {
         others.push(attach(bench, "blank"));
@@ -33,6 +31,13 @@ fn renamed(bench: &Bench, device: Loop, file: &str) -> (Vec<Loop>, Loop) {
             return (others, new);
         }
     }
+}
+
+/// Detaches a device and attaches its file under another name.
+fn renamed(bench: &Bench, device: Loop, file: &str) -> (Vec<Loop>, Loop) {
+    let old = device.device.clone();
+    drop(device);
+    attach_elsewhere(bench, file, &old)
 }
 
 #[test]
@@ -58,6 +63,7 @@ fn member_of_an_array_under_another_name_is_not_missing() {
         .write(0, &noise(1, 1 << 20), 1)
         .expect("written");
     server.end_ok();
+    let old = a.device.clone();
     let (_others, a) = renamed(&bench, a, "a");
     assert_eq!(states(&bench), ["in use"; 3]);
     // Opened for writing, all members stay in step.
@@ -67,9 +73,9 @@ fn member_of_an_array_under_another_name_is_not_missing() {
     client.write(0, &noise(2, 1 << 20), 1).expect("written");
     assert_eq!(states(&bench), ["in use"; 3]);
     server.end_ok();
-    // A copy of a member under a name of its own is not taken for it in silence.
+    // A copy of a member under a third name is not taken for it in silence.
     std::fs::copy(bench.path("a"), bench.path("copy")).expect("copied");
-    let copy = attach(&bench, "copy");
+    let (_more, copy) = attach_elsewhere(&bench, "copy", &old);
     contains(
         &bench.fails(&["member", "list", "s.tn"]),
         "one is a copy of the other",
