@@ -25,7 +25,7 @@ SECONDS ?= 60
 SEED ?= 1
 # Number of power cuts of `make crash-test` over two processes, and seconds of power cuts in `make test`.
 POINTS ?= 100000
-CRASH_SECONDS ?= 60
+CRASH_SECONDS ?= 45
 # Seconds for which `make test` fuzzes each of thirteen targets.
 FUZZ_SECONDS ?= 5
 # Rounds of each test of `make guest`.

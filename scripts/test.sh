@@ -23,7 +23,7 @@ stage() {
 df -h .
 run_make() { make --no-print-directory "$@"; }
 # The longest tests take a part of their seeds, another one at each commit.
-TONEARM_SHARE=${TONEARM_SHARE-$(git rev-list --count HEAD 2>/dev/null || echo 0)/3}
+TONEARM_SHARE=${TONEARM_SHARE-$(git rev-list --count HEAD 2>/dev/null || echo 0)/4}
 [ -z "$TONEARM_SHARE" ] || export TONEARM_SHARE
 stage format run_make fmt
 stage lints run_make lint
@@ -32,7 +32,7 @@ stage tidy run_make tidy
 stage unit run_make unit
 stage experiments run_make lab-check
 # A part of the planted faults. The number of commits chooses which, so that each commit tests another part.
-stage "planted faults" scripts/mutants.sh --quick --share auto/48
+stage "planted faults" scripts/mutants.sh --quick --share auto/64
 stage "power cuts" run_make crash SECONDS="$crash_seconds"
 stage fuzz run_make fuzz SECONDS="$seconds"
 stage "end to end" run_make e2e

@@ -187,7 +187,7 @@ fn measure(
 }
 
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
-    let time = Nanos::from_secs(context.count(600, 60));
+    let time = Nanos::from_secs(context.count(600, 20));
     let mut drives = drives.to_vec();
     // Also without its write cache, to see what is due to that cache.
     if let Some(place) = drives.iter().position(|drive| drive.name == "sata2tb") {
