@@ -2,7 +2,7 @@
 # test.sh [CRASH_SECONDS [FUZZ_SECONDS]]: runs every stage of `make test` in turn, and stops at the first that fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-crash_seconds=${1:-60}
+crash_seconds=${1:-45}
 seconds=${2:-5}
 began=$SECONDS
 summary=()

@@ -90,7 +90,10 @@ fn a_log_that_cannot_be_followed_is_refused_with_advice() {
         "several log drives need --head",
     );
     let two = [&log[..], &["--log", "b.log", "--log-drive", "atlas10k"]].concat();
-    contains(&fails(&two), "give one for each");
+    contains(
+        &fails(&two),
+        "there are 2 log drives and 1 --log-drive: give one for each",
+    );
     let wrong = [&log[..], &["--log-drive", "nothing"]].concat();
     contains(&fails(&wrong), "there is no drive 'nothing'");
     bench.write("p", b"TONEPROFile that is none, of some length");
