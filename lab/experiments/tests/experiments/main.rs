@@ -4,7 +4,6 @@
 
 mod findings;
 mod framework;
-mod hylog;
 mod pagedb;
 mod pages;
 mod recommend;
