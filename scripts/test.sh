@@ -2,8 +2,8 @@
 # test.sh [CRASH_SECONDS [FUZZ_SECONDS]]: runs every stage of `make test` in turn, and stops at the first that fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-crash_seconds=${1:-45}
-seconds=${2:-5}
+crash_seconds=${1:-40}
+seconds=${2:-3}
 began=$SECONDS
 summary=()
 
@@ -32,7 +32,7 @@ stage tidy run_make tidy
 stage unit run_make unit
 stage experiments run_make lab-check
 # A part of the planted faults. The number of commits chooses which, so that each commit tests another part.
-stage "planted faults" scripts/mutants.sh --quick --share auto/64
+stage "planted faults" scripts/mutants.sh --quick --share auto/80
 stage "power cuts" run_make crash SECONDS="$crash_seconds"
 stage fuzz run_make fuzz SECONDS="$seconds"
 stage "end to end" run_make e2e
