@@ -2,6 +2,7 @@ use std::fs;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -29,10 +30,12 @@ impl Rig {
         let (mut net, client_net) = UnixStream::pair().expect("pair");
         let (local, ours) = UnixStream::pair().expect("pair");
         let mut tls = server_connection(authority.server());
+        let (at_pump, shaken) = mpsc::channel();
         let pump = thread::spawn(move || {
             while tls.is_handshaking() {
                 tls.complete_io(&mut net).expect("handshake");
             }
+            at_pump.send(()).expect("send");
             let result = pump(tls, net.into(), ours.into());
             End {
                 result,
@@ -46,6 +49,8 @@ impl Rig {
                 .complete_io(&mut client.sock)
                 .expect("handshake");
         }
+        // After its side of the handshake the server still sends tickets: a client that broke the connection now would break that.
+        shaken.recv().expect("the server's handshake");
         Rig {
             client,
             local,
