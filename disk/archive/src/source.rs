@@ -179,7 +179,7 @@ const SAMPLE: Nanos = Nanos::from_millis(100);
 const LOOK: Nanos = Nanos::from_millis(50);
 /// Bytes of log that are read at once to compare digests.
 const COMPARE_BYTES: u64 = 1 << 20;
-/// The reader may be behind by this part of the log.
+/// The reader may be behind by this part of the log, and by half of what a log keeps in memory for it.
 const BEHIND: u64 = 8;
 /// Bytes of an entry beside a block, at most.
 const ENTRY_BYTES: usize = 32;
@@ -397,10 +397,12 @@ impl State {
 
     async fn rest(&self, span: Nanos) -> bool {
         let until = self.rt.now() + span.0;
-        let log = self.engine.superblock().log_size_bytes();
+        let part = self.engine.superblock().log_size_bytes() / BEHIND;
+        let kept = self.engine.log_kept_bytes().unwrap_or(part);
+        let behind_max = part.min(kept / 2);
         loop {
             let written = self.engine.log_written_bytes() - self.read_at.get();
-            let is_urgent = written >= log / BEHIND;
+            let is_urgent = written >= behind_max;
             if is_urgent || self.rt.now() >= until {
                 return is_urgent;
             }

@@ -117,6 +117,11 @@ impl Engine {
         self.0.trail.stats().bytes
     }
 
+    /// Bytes of log that are kept in memory for a reader that keeps up; `None` where no drive's head is followed.
+    pub fn log_kept_bytes(&self) -> Option<u64> {
+        self.0.trail.kept_bytes()
+    }
+
     /// A reader of the durable commits from `from` on. It holds nothing: the log goes on, and overtakes a slow reader.
     ///
     /// # Errors

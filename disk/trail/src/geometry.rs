@@ -8,7 +8,7 @@ use tonearm_format::{SECTOR, SheetRun, Superblock, TRACK_OVERHEAD_SECTORS, Track
 use tonearm_head::{Span, TrackMap, TrackMapError, TrackRun};
 
 /// Bytes of the sectors in which drives and [`TrackMap`]s count.
-const DRIVE_SECTOR: u64 = 512;
+pub(crate) const DRIVE_SECTOR: u64 = 512;
 
 /// Where the tracks of a log lie on one member.
 #[derive(Clone, Debug)]

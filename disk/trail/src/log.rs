@@ -12,14 +12,18 @@ mod bound_task;
 pub(crate) mod cause;
 pub(crate) mod group_commit;
 mod heads;
+mod kept;
 mod options;
 pub(crate) mod predict;
+mod reads;
 pub(crate) mod state;
 pub(crate) mod writer;
 
 pub use self::options::{TrailOptions, TrailStart, TrailStats, WriteCache};
 
 use self::cause::FlushCause;
+use self::kept::KEPT_BYTES;
+use self::reads::MemberInTurn;
 use self::state::State;
 use crate::error::TrailError;
 use crate::geometry::LogGeometry;
@@ -94,7 +98,7 @@ impl Trail {
             "one head for each drive"
         );
         let geometry = Rc::new(geometry);
-        let state = State::new(geometry.clone(), start, &options, rt.now());
+        let state = State::new(rt, geometry.clone(), start, &options);
         let log_end = state.durability.appended();
         let heads = state.heads.iter();
         let stale = heads.filter_map(|drive| drive.head.stale_after()).min();
@@ -368,7 +372,35 @@ impl Trail {
     pub(crate) fn medium(&self) -> (&BufPool, Vec<Rc<dyn Device>>, LogGeometry) {
         let inner = &self.0;
         let geometry = (*inner.geometry).clone();
-        (&inner.pool, inner.devices.clone(), geometry)
+        let devices = match self.is_followed() {
+            true => MemberInTurn::all(self),
+            false => inner.devices.clone(),
+        };
+        (&inner.pool, devices, geometry)
+    }
+
+    /// True when the heads of the log's drives are followed.
+    pub(crate) fn is_followed(&self) -> bool {
+        !self.0.state.borrow().heads.is_empty()
+    }
+
+    /// Bytes of log that are kept in memory for a reader of the history that keeps up; `None` where it reads the drive as it likes.
+    pub fn kept_bytes(&self) -> Option<u64> {
+        self.is_followed().then_some(KEPT_BYTES as u64)
+    }
+
+    /// Keeps what is written from now on for a reader of the history, where heads are followed.
+    pub(crate) fn add_reader(&self) {
+        if self.is_followed() {
+            self.0.state.borrow_mut().kept.add_reader();
+        }
+    }
+
+    /// Undoes one [`Trail::add_reader`].
+    pub(crate) fn remove_reader(&self) {
+        if self.is_followed() {
+            self.0.state.borrow_mut().kept.remove_reader();
+        }
     }
 
     /// Where the log ended before this opening, and the number of the opening.

@@ -73,6 +73,23 @@ impl Change {
             Self::Move { crcs, .. } => (0, crcs.len() as u64),
         }
     }
+
+    /// Number of its entries.
+    fn parts(&self) -> usize {
+        match self {
+            Self::Write { crcs, .. } | Self::Move { crcs, .. } => crcs.len(),
+            Self::Trim { .. } | Self::Zero { .. } => 1,
+            Self::Patch { words, .. } => words.len(),
+        }
+    }
+
+    /// Log sectors of data of each of its entries.
+    fn payload_sectors(&self, geometry: &LogGeometry) -> usize {
+        match self {
+            Self::Write { .. } => geometry.block_sectors() as usize,
+            _ => 0,
+        }
+    }
 }
 
 struct Queued {
@@ -133,31 +150,35 @@ impl RecordPlace {
 }
 
 impl Queued {
-    /// The next entry: its block, its kind, and whether its change ends with it.
-    fn entry(&self) -> (u64, EntryKind, bool) {
-        let part = self.part;
-        match &self.changes[self.change] {
+    /// Entry `part` of change `change`.
+    fn entry(&self, change: usize, part: usize) -> Entry {
+        let last = change + 1 == self.changes.len() && part + 1 == self.changes[change].parts();
+        let (block, kind) = match &self.changes[change] {
             Change::Write { first, crcs, .. } => {
-                let crc = crcs[part];
-                let ended = part + 1 == crcs.len();
-                (first + part as u64, EntryKind::Data { crc }, ended)
+                (first + part as u64, EntryKind::Data { crc: crcs[part] })
             }
-            Change::Trim { first, count } => (*first, EntryKind::Trim { count: *count }, true),
-            Change::Zero { first, count } => (*first, EntryKind::Zero { count: *count }, true),
+            Change::Trim { first, count } => (*first, EntryKind::Trim { count: *count }),
+            Change::Zero { first, count } => (*first, EntryKind::Zero { count: *count }),
             Change::Patch { block, words } => {
                 let Word { at, value } = words[part];
-                (
-                    *block,
-                    EntryKind::Patch { at, value },
-                    part + 1 == words.len(),
-                )
+                (*block, EntryKind::Patch { at, value })
             }
             Change::Move { to, from, crcs } => {
                 let (from, crc) = (from + part as u64, crcs[part]);
-                let ended = part + 1 == crcs.len();
-                (to + part as u64, EntryKind::Move { from, crc }, ended)
+                (to + part as u64, EntryKind::Move { from, crc })
             }
-        }
+        };
+        Entry { block, kind, last }
+    }
+
+    /// The entries that are not packed yet, each with its sectors of data.
+    fn entries(&self, geometry: &LogGeometry) -> impl Iterator<Item = (Entry, usize)> {
+        (self.change..self.changes.len()).flat_map(move |change| {
+            let first = if change == self.change { self.part } else { 0 };
+            let sectors = self.changes[change].payload_sectors(geometry);
+            let parts = first..self.changes[change].parts();
+            parts.map(move |part| (self.entry(change, part), sectors))
+        })
     }
 }
 
@@ -208,6 +229,25 @@ impl Queue {
         }
     }
 
+    /// Sectors that the records of all queued commits take. The count ends at `most`.
+    pub fn sectors(&self, geometry: &LogGeometry, most: u64) -> u64 {
+        let (mut full, mut slots, mut payload) = (0, Slots::default(), 0);
+        let entries = self.commits.iter();
+        for (entry, sectors) in entries.flat_map(|commit| commit.entries(geometry)) {
+            let with = slots.with(&entry);
+            if record_fits(with.count(), payload + sectors, geometry.sector) {
+                (slots, payload) = (with, payload + sectors);
+                continue;
+            }
+            full += 1 + payload as u64;
+            (slots, payload) = (Slots::default().with(&entry), sectors);
+            if full >= most {
+                return most;
+            }
+        }
+        most.min(full + 1 + payload as u64)
+    }
+
     /// Packs records into `out`, which is as long as the room on the track. The first goes to log sector `sector`.
     /// Returns the records, the sectors used, and the last commit that became whole, if any.
     pub fn pack(
@@ -243,20 +283,14 @@ impl Queue {
         out: &mut [u8],
     ) -> (RecordHeader, usize, Option<Lsn>) {
         let (header_out, payload_out) = out.split_at_mut(geometry.sector);
-        let block_sectors = geometry.block_sectors() as usize;
         let front = self.commits.front().expect("the queue is not empty");
         let (first_lsn, continues) = (front.lsn, front.change > 0 || front.part > 0);
         let (mut entries, mut displaced, mut ended) = (Vec::new(), Vec::new(), None);
         let (mut slots, mut payload) = (Slots::default(), 0);
         while let Some(commit) = self.commits.front_mut() {
             let change = &commit.changes[commit.change];
-            let (block, kind, change_ended) = commit.entry();
-            let last = change_ended && commit.change + 1 == commit.changes.len();
-            let entry = Entry { block, kind, last };
-            let wanted = match change {
-                Change::Write { .. } => block_sectors,
-                _ => 0,
-            };
+            let entry = commit.entry(commit.change, commit.part);
+            let wanted = change.payload_sectors(geometry);
             let with = slots.with(&entry);
             if !record_fits(with.count(), displaced.len() + wanted, geometry.sector)
                 || payload + wanted * geometry.sector > payload_out.len()
@@ -277,11 +311,11 @@ impl Queue {
                 payload += geometry.block_size;
             }
             commit.part += 1;
-            if change_ended {
+            if commit.part == change.parts() {
                 self.bytes -= bytes_of(change);
                 (commit.change, commit.part) = (commit.change + 1, 0);
             }
-            if last {
+            if entry.last {
                 ended = Some(commit.lsn);
                 self.promised -= commit.promised;
                 self.commits.pop_front();

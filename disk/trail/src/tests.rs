@@ -5,6 +5,7 @@ mod fixture;
 mod geometry_test;
 mod group_commit_test;
 mod heads_test;
+mod history_heads_test;
 mod history_test;
 mod log_test;
 mod plan_test;

@@ -49,6 +49,15 @@ pub fn table(heads: &[&str]) -> Table {
     table
 }
 
+/// Wraps the cells of `table` where its lines would be longer than so many characters.
+pub fn keep_within(table: &mut Table, chars: usize) {
+    let chars = u16::try_from(chars).unwrap_or(u16::MAX);
+    let width = table.width().map_or(chars, |width| width.min(chars));
+    table
+        .set_content_arrangement(ContentArrangement::Dynamic)
+        .set_width(width);
+}
+
 /// A table of names and values, without heads.
 pub fn pairs<'a>(rows: impl IntoIterator<Item = (&'a str, String)>) -> Table {
     let mut table = Table::new();

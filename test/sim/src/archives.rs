@@ -17,7 +17,7 @@ use crate::found::contents;
 use crate::generate::Size;
 use crate::generations::{self, Opening};
 pub use crate::runtime::{START_MS, clock, open_options};
-use crate::store::{Layout, Shape, StoreImage};
+use crate::store::{Heads, Layout, Shape, StoreImage};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
@@ -37,6 +37,9 @@ pub const SPARE: [u64; 2] = [1 << 20, 100 * BLOCK];
 
 /// The archive is continued after one of so many cuts.
 const CONTINUE_EVERY: u64 = 4;
+
+/// One of so many stores follows the heads of its log's drives.
+const FOLLOWED_EVERY: u64 = 4;
 
 /// Of so many halves of a request to a bad bucket one fails, and so a quarter of its requests.
 const FAULTS_MANY: u32 = 7;
@@ -98,10 +101,14 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0xa2c4);
     // A small log wraps around before a slow bucket has its commits.
     let tracks = [10, 32, 32][rng.next_u32() as usize % 3];
-    let shape = Shape {
+    let mut shape = Shape {
         home: size.home(seed, BLOCK as u32),
         ..shape(Layout::Overwrite, tracks)
     };
+    if seed % FOLLOWED_EVERY == 1 {
+        let choice = seed / FOLLOWED_EVERY;
+        shape.follow(Heads::chosen(choice as u32, 1 + choice / 4 % 2));
+    }
     let image = shape.create_with_spare(SPARE[seed as usize % 2]);
     generations::run(seed, size, rng, image, live, check)
 }

@@ -10,14 +10,12 @@
 use super::Trail;
 use super::state::State;
 use super::writer::Target;
+use crate::geometry::DRIVE_SECTOR;
 use crate::unflushed_tracks_max;
 use std::ops::Range;
 use tonearm_base::Nanos;
-use tonearm_head::{Access, Head, Span, refresh_place};
-use tonearm_rt::{Data, Op};
-
-/// Bytes of the sectors in which heads count.
-const DRIVE_SECTOR: u64 = 512;
+use tonearm_head::{Access, Head, Place, Span, refresh_place};
+use tonearm_rt::{Data, Op, Permit};
 
 impl State {
     /// Free ranges for the next write if the current track may be left. `fits`: the write has a place on the current
@@ -49,14 +47,15 @@ impl State {
         free
     }
 
-    /// The track and the range of sectors that the head reaches first.
+    /// The track and the range of sectors for the queued commits, at least `min` sectors.
     pub(super) fn place_by_head(
         &mut self,
         free: &[(u64, Range<u64>)],
-        (min, wanted): (u64, u64),
+        min: u64,
         now: Nanos,
     ) -> (u64, Range<u64>) {
-        let geometry = &self.geometry;
+        let geometry = self.geometry.clone();
+        let ratio = geometry.sector as u64 / DRIVE_SECTOR;
         let spans: Vec<Span> = free
             .iter()
             .map(|(track, range)| {
@@ -64,20 +63,11 @@ impl State {
                 geometry.drive_span(first, range.end - range.start)
             })
             .collect();
-        let ratio = geometry.sector as u64 / DRIVE_SECTOR;
+        let wanted = self.queue.sectors(&geometry, geometry.track_sectors);
+        let sizes = (min * ratio, wanted.max(min) * ratio);
         let drive = &mut self.heads[geometry.member_of(free[0].0)];
-        // All queued sectors in one write if they fit, else half of them, and so on.
-        let mut sectors = wanted.clamp(min, geometry.track_sectors);
-        let place = loop {
-            let place = drive.head.place(now, (sectors * ratio) as u32, &spans);
-            if place.is_some() || sectors == min {
-                break place;
-            }
-            sectors = (sectors / 2).max(min);
-        };
-        let chosen = place.and_then(|place| {
-            let holds = |span: &Span| (span.start..span.end).contains(&place.sector);
-            let at = spans.iter().position(holds)?;
+        let chosen = fastest(&mut *drive.head, now, sizes, &spans).and_then(|place| {
+            let at = spans.iter().position(|span| span.holds(place.sector, 1))?;
             // The predictor counts in smaller sectors: take the next whole log sector, if there is space after it.
             let offset = (place.sector - spans[at].start).div_ceil(ratio);
             let (track, range) = &free[at];
@@ -122,7 +112,7 @@ impl State {
         let elsewhere = geometry.member_of(self.ring.current_index()) != member;
         let wanted = (elsewhere || self.is_past(threshold_percent)) && self.may_leave();
         let drive = self.heads.get_mut(member)?;
-        if !wanted || drive.busy || drive.moved_to == Some(count) {
+        if !wanted || drive.is_busy() || drive.moved_to == Some(count) {
             return None;
         }
         drive.moved_to = Some(count);
@@ -133,6 +123,42 @@ impl State {
         span.holds(sector, 1)
             .then(|| first + (sector - span.start) / ratio)
     }
+}
+
+/// The place among `spans` for the greatest of `sizes` in sectors, or for half of that, a quarter and so on, not less than the least:
+/// there `head` expects to write the most sectors in its time. All sectors may have to wait for most of a turn where a part of them takes
+/// the rest of the track (Trail 5.1).
+fn fastest(
+    head: &mut dyn Head,
+    now: Nanos,
+    (least, greatest): (u64, u64),
+    spans: &[Span],
+) -> Option<Place> {
+    let worth: f64 = std::env::var("WORTH").map_or(1.0, |w| w.parse().unwrap());
+    let mut best: Option<(f64, Place)> = None;
+    let mut sectors = greatest;
+    loop {
+        if let Some(place) = head.place(now, sectors as u32, spans) {
+            let Some(time) = place.response else {
+                return Some(place);
+            };
+            let mut rate = sectors as f64 / time.0.max(1) as f64;
+            if sectors < greatest {
+                rate /= worth;
+            }
+            if best.is_none_or(|(most, _)| rate > most) {
+                best = Some((rate, place));
+            }
+        }
+        if sectors == least {
+            break;
+        }
+        sectors = (sectors / 2).max(least);
+    }
+    let (_, place) = best?;
+    // The write takes as much as there is room. The predictor remembers what it answered last.
+    let span = spans.iter().find(|span| span.holds(place.sector, 1))?;
+    head.place(now, greatest.min(span.end - place.sector) as u32, spans)
 }
 
 impl Trail {
@@ -154,7 +180,7 @@ impl Trail {
         let inner = &*self.0;
         let geometry = &inner.geometry;
         let member = geometry.member_of(geometry.track_of(sector));
-        state.heads[member].busy = true;
+        let permit = state.heads[member].turn.take(1);
         let sent = inner.rt.now();
         let data = Data::whole(inner.pool.alloc(geometry.sector));
         let io = inner.devices[member].io(Op::Read, geometry.byte_of(sector), 0, data);
@@ -163,7 +189,9 @@ impl Trail {
             // The content does not matter, and an unreadable sector can still be written.
             let worked = io.await.0.is_ok();
             let span = trail.0.geometry.drive_span(sector, 1);
-            trail.request_done(member, span, sent, worked, |head, read| head.read(read));
+            trail.request_done(member, permit, span, sent, worked, |head, read| {
+                head.read(read)
+            });
             trail.0.work.notify();
         });
     }
@@ -173,6 +201,7 @@ impl Trail {
     pub(super) fn request_done(
         &self,
         member: usize,
+        permit: Permit,
         span: Span,
         sent: Nanos,
         worked: bool,
@@ -181,7 +210,7 @@ impl Trail {
         let mut state = self.0.state.borrow_mut();
         let drive = &mut state.heads[member];
         let done = self.0.rt.now();
-        drive.busy = false;
+        drop(permit);
         let mut shown = true;
         if worked {
             let access = Access {
@@ -216,7 +245,8 @@ impl Trail {
             for member in 0..state.heads.len() {
                 let drive = &state.heads[member];
                 let stale = drive.head.stale_after();
-                if drive.busy || stale.is_none_or(|stale| now.since(drive.idle_since) < stale) {
+                if drive.is_busy() || stale.is_none_or(|stale| now.since(drive.idle_since) < stale)
+                {
                     continue;
                 }
                 reads += 1;

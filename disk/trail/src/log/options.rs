@@ -82,6 +82,8 @@ pub struct TrailStats {
     pub repositions: u64,
     /// Reads that measured where an idle drive's head is.
     pub refreshes: u64,
+    /// Tracks that readers of the history have read from drives whose heads are followed.
+    pub tracks_read: u64,
     /// Commits that waited for log space.
     pub full_waits: u64,
     /// The longest time from a commit until it was durable, where a bound is set.

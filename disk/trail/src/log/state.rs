@@ -12,6 +12,7 @@
 use super::bound::Bound;
 use super::cause::{Asked, FlushCause};
 use super::group_commit::CommitDelay;
+use super::kept::KeptTracks;
 use super::options::{TrailOptions, TrailStart, TrailStats, WriteCache};
 use super::predict::WaitPredictor;
 use crate::error::TrailError;
@@ -23,6 +24,7 @@ use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos, RecordSeq};
 use tonearm_format::LogState;
 use tonearm_head::Head;
+use tonearm_rt::{Rt, Semaphore};
 
 pub(crate) struct State {
     pub geometry: Rc<LogGeometry>,
@@ -32,6 +34,7 @@ pub(crate) struct State {
     pub ring: Ring,
     /// Heads of the log's drives: none, or one for each.
     pub heads: Vec<DriveHead>,
+    pub kept: KeptTracks,
     pub queue: Queue,
     pub durability: Durability,
     pub retained: PinnedCommits,
@@ -71,8 +74,8 @@ pub(crate) struct Live {
 /// The head of one log drive. Requests are sent to the drive one at a time.
 pub(crate) struct DriveHead {
     pub head: Box<dyn Head>,
-    /// A request is under way.
-    pub busy: bool,
+    /// Requests take turns.
+    pub turn: Semaphore,
     /// End of the last request.
     pub idle_since: Nanos,
     /// Count of the track to which the head has been moved, or need not be.
@@ -80,22 +83,27 @@ pub(crate) struct DriveHead {
 }
 
 impl DriveHead {
-    pub fn new(head: Box<dyn Head>, now: Nanos) -> Self {
+    pub fn new(rt: &Rt, head: Box<dyn Head>) -> Self {
         Self {
             head,
-            busy: false,
-            idle_since: now,
+            turn: Semaphore::new(rt, 1),
+            idle_since: rt.now(),
             moved_to: None,
         }
+    }
+
+    /// A request is under way, or waits for its turn.
+    pub fn is_busy(&self) -> bool {
+        self.turn.used() > 0 || self.turn.waiting() > 0
     }
 }
 
 impl State {
     pub fn new(
+        rt: &Rt,
         geometry: Rc<LogGeometry>,
         start: TrailStart,
         options: &TrailOptions,
-        now: Nanos,
     ) -> Self {
         let log = &start.state;
         let first = start.live.first();
@@ -129,7 +137,8 @@ impl State {
         Self {
             epoch: start.epoch,
             before: start.state,
-            heads: heads.map(|head| DriveHead::new(head, now)).collect(),
+            heads: heads.map(|head| DriveHead::new(rt, head)).collect(),
+            kept: KeptTracks::default(),
             queue: Queue::default(),
             durability: Durability::new(at, options.write_cache == WriteCache::Ordered),
             retained,

@@ -9,7 +9,7 @@ use super::Trail;
 use super::cause::FlushCause;
 use super::group_commit::CommitDelay;
 use super::options::{TrailOptions, WriteCache};
-use super::state::{Live, Point, State};
+use super::state::{DriveHead, Live, Point, State};
 use crate::error::TrailError;
 use crate::geometry::LogGeometry;
 use crate::pack::{Frame, RecordPlace, pack_marker};
@@ -186,7 +186,7 @@ impl State {
     /// True when the drive of a track carries out a request; only drives with heads know.
     pub(super) fn is_busy(&self, track: u64) -> bool {
         let drive = self.heads.get(self.geometry.member_of(track));
-        drive.is_some_and(|drive| drive.busy)
+        drive.is_some_and(DriveHead::is_busy)
     }
 
     /// A write, if there is a place for it and the drive of that place is idle.
@@ -298,22 +298,23 @@ impl Trail {
         state.stats.markers += u64::from(write.marker);
         state.stats.bytes += out.len() as u64;
         let member = geometry.member_of(geometry.track_of(sector));
-        let followed = !state.heads.is_empty();
-        if followed {
-            state.heads[member].busy = true;
-        }
-        drop(guard);
         let offset = geometry.byte_of(sector);
+        let track = geometry.track_start(geometry.track_of(sector));
+        state
+            .kept
+            .note((member, track), (offset - track) as usize, &out);
+        let permit = state.heads.get(member).map(|drive| drive.turn.take(1));
+        drop(guard);
         let op = if fua { Op::WriteDurable } else { Op::Write };
         let io = inner.devices[member].io(op, offset, 0, Data::whole(out));
         let trail = self.clone();
         inner.rt.spawn(async move {
             let (result, data) = io.await;
             let refused = matches!(result, Err(error) if error.is_no_space());
-            if followed {
+            if let Some(permit) = permit {
                 let span = trail.0.geometry.drive_span(sector, sectors as u64);
                 let worked = result.is_ok();
-                trail.request_done(member, span, now, worked, |head, write| {
+                trail.request_done(member, permit, span, now, worked, |head, write| {
                     head.written(write);
                     true
                 });
@@ -472,13 +473,19 @@ impl State {
             Target::Current => (false, None),
             Target::Next => (true, None),
             Target::Head(free) => {
-                let (track, range) = self.place_by_head(free, (write.min, write.wanted), now);
+                let (track, range) = self.place_by_head(free, write.min, now);
                 (track != self.ring.current_index(), Some(range))
             }
         };
         if opens {
             let length = self.geometry.track_length(self.ring.next_index());
             self.ring.open(length);
+            let index = self.ring.current_index();
+            let place = (
+                self.geometry.member_of(index),
+                self.geometry.track_start(index),
+            );
+            self.kept.open(place);
         }
         let range = chosen.or_else(|| self.ring.first_fit(write.min, write.marker));
         let range =

@@ -41,6 +41,7 @@ impl History {
         let mut replay = Replay::at(pool, devices, geometry, epoch, before, begin);
         // A record on any track may follow: the ring comes round.
         replay.first_track = u64::MAX;
+        trail.add_reader();
         Ok(Self {
             trail: trail.clone(),
             replay,
@@ -72,7 +73,11 @@ impl History {
         while replay.expected <= end.seq && (read < bytes || commits.is_empty()) {
             let tracks = replay.geometry.tracks;
             let left = (end.track + tracks - replay.current.index) % tracks;
-            replay.read_ahead = left.min(super::READ_AHEAD as u64) as usize;
+            // Where heads are followed, a write may come between the reads of two tracks.
+            replay.read_ahead = match self.trail.is_followed() {
+                true => 0,
+                false => left.min(super::READ_AHEAD as u64) as usize,
+            };
             let before = replay.expected;
             let step = replay.step().await;
             if step.is_err() || replay.expected == before {
@@ -96,6 +101,12 @@ impl History {
             }
         }
         Ok(commits)
+    }
+}
+
+impl Drop for History {
+    fn drop(&mut self) {
+        self.trail.remove_reader();
     }
 }
 

@@ -12,14 +12,14 @@ use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 /// The calls that a head has had.
 #[derive(Default)]
-struct Seen {
-    writes: Vec<Access>,
-    reads: Vec<Access>,
+pub(super) struct Seen {
+    pub writes: Vec<Access>,
+    pub reads: Vec<Access>,
     offers: Vec<Vec<Span>>,
 }
 
 /// The calls, shared with the test.
-type Shared = Rc<RefCell<Seen>>;
+pub(super) type Shared = Rc<RefCell<Seen>>;
 
 /// A head that answers with random places, or with wrong ones.
 struct Scatter {
@@ -86,7 +86,7 @@ impl Head for Scatter {
 }
 
 /// Tracks of 60 sectors and of 40, a hole of 5 sectors after each third.
-fn map(tracks: u64) -> TrackMap {
+pub(super) fn map(tracks: u64) -> TrackMap {
     let mut first = 2048;
     let tracks = (0..tracks).map(move |index| {
         let sectors = if index % 2 == 0 { 60 } else { 40 };
@@ -103,7 +103,7 @@ fn map(tracks: u64) -> TrackMap {
     TrackMap::from_tracks(tracks).unwrap()
 }
 
-fn geometry(drives: usize, tracks: u64) -> LogGeometry {
+pub(super) fn geometry(drives: usize, tracks: u64) -> LogGeometry {
     let map = Rc::new(map(tracks / drives as u64));
     LogGeometry {
         sector: 512,
@@ -113,7 +113,11 @@ fn geometry(drives: usize, tracks: u64) -> LogGeometry {
     }
 }
 
-fn heads(drives: usize, nonsense: bool, repositions: bool) -> (Vec<Box<dyn Head>>, Vec<Shared>) {
+pub(super) fn heads(
+    drives: usize,
+    nonsense: bool,
+    repositions: bool,
+) -> (Vec<Box<dyn Head>>, Vec<Shared>) {
     let seen: Vec<Shared> = (0..drives).map(|_| Rc::default()).collect();
     let head = |(index, seen): (usize, &Shared)| {
         Box::new(Scatter {
@@ -126,7 +130,7 @@ fn heads(drives: usize, nonsense: bool, repositions: bool) -> (Vec<Box<dyn Head>
     (seen.iter().enumerate().map(head).collect(), seen)
 }
 
-async fn write(log: &Log, block: u64) -> Lsn {
+pub(super) async fn write(log: &Log, block: u64) -> Lsn {
     let data = log.pool.copy_of(&[block as u8; BLOCK]).share();
     let lsn = log.append(vec![change(block, data)]).await;
     log.hold(lsn);
@@ -135,7 +139,7 @@ async fn write(log: &Log, block: u64) -> Lsn {
 }
 
 /// A log of `geometry` whose drives have these heads.
-fn setup(geometry: LogGeometry, heads: Vec<Box<dyn Head>>) -> Setup {
+pub(super) fn setup(geometry: LogGeometry, heads: Vec<Box<dyn Head>>) -> Setup {
     let images = vec![DiskImage::new(4 << 20); heads.len()];
     let mut setup = Setup::on(geometry, SimWorld::new(SimOptions::default(), images));
     setup.start.heads = heads;

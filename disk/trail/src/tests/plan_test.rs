@@ -7,13 +7,19 @@ use crate::pack::RecordPlace;
 use crate::{LogGeometry, TrailOptions, TrailStart, WriteCache};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, Nanos, RecordSeq};
+use tonearm_rt::{IdleDriver, Rt};
 
 const NOW: Nanos = Nanos(1_000_000);
 
 /// A log of 8 tracks of 16 sectors, whose current track is empty.
 fn state(options: &TrailOptions) -> State {
     let geometry = Rc::new(LogGeometry::even([5; 16], 1 << 20, 8, 16, 4096));
-    let mut state = State::new(geometry, TrailStart::default(), options, Nanos(0));
+    let mut state = State::new(
+        &Rt::new(Box::new(IdleDriver::default())),
+        geometry,
+        TrailStart::default(),
+        options,
+    );
     state.ring.open(16);
     state
 }

@@ -9,7 +9,8 @@ use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
 use tonearm_drive_file::DriveFile;
 use tonearm_experiments::study::{
-    CASE_HEADS, Load, Setup, Source, Study, Summary, guess_format, page, rows_of_character,
+    LOAD_HEADS, LOADS, Load, Setup, Source, Study, Summary, guess_format, load_name, page,
+    rows_of_character,
 };
 use tonearm_format::ArrayLevel;
 use tonearm_terminal::progress::{Progress, Unit};
@@ -18,8 +19,13 @@ use tonearm_terminal::{report, size};
 /// Least memory of a store.
 const MEMORY_MIN: u64 = 4 << 20;
 
-/// Longest line of prose on a terminal.
-const LINE_CHARS: usize = 120;
+/// What the columns of [`LOAD_HEADS`] are.
+const LEGEND: &str = "full: share of the segments with live blocks. log: it has a drive of its own. reads, writes (durable \
+     ones and flushes): the median and the time that 99 % do not exceed. cost: bytes written at home for each byte written. \
+     MB: all that the drives moved. --report and --json have more.";
+
+/// Longest line on a terminal.
+const LINE_CHARS: usize = 100;
 
 /// Runs the command.
 ///
@@ -128,15 +134,19 @@ fn show(study: &Study) -> std::io::Result<()> {
             format!("{drives}; log drive: {}", study.log_drive),
         ),
     ];
-    report::line(report::pairs(
-        about.into_iter().chain(rows_of_character(study)),
-    ))?;
-    let mut table = report::table(&CASE_HEADS);
-    for case in &study.cases {
-        table.add_row(case.cells());
+    let mut pairs = report::pairs(about.into_iter().chain(rows_of_character(study)));
+    report::keep_within(&mut pairs, LINE_CHARS);
+    report::line(pairs)?;
+    for load in LOADS {
+        let mut table = report::table(&LOAD_HEADS);
+        for case in study.cases.iter().filter(|case| case.load == load) {
+            table.add_row(case.cells_of_load());
+        }
+        report::align_right(&mut table, 1..LOAD_HEADS.len());
+        report::keep_within(&mut table, LINE_CHARS);
+        report::line(format_args!("\nAt {}:\n{table}", load_name(load)))?;
     }
-    report::align_right(&mut table, 1..CASE_HEADS.len());
-    report::line(table)?;
+    report::line(wrapped("", LEGEND))?;
     listed(&study.notes)?;
     let summary = Summary::of(study);
     let heads: Vec<&str> = summary.heads.iter().map(String::as_str).collect();
@@ -145,10 +155,12 @@ fn show(study: &Study) -> std::io::Result<()> {
         table.add_row(row);
     }
     report::align_right(&mut table, 1..heads.len());
+    report::keep_within(&mut table, LINE_CHARS);
     report::line(format_args!("\n{}:\n{table}\n", summary.title))?;
     report::line(wrapped("", &study.recommendation.sentence))?;
     report::line(wrapped("", &study.recommendation.log_drive))?;
-    listed(&study.warnings)
+    listed(&study.warnings)?;
+    report::line(format_args!("\n  {}\n", study.create))
 }
 
 fn listed(texts: &[String]) -> std::io::Result<()> {

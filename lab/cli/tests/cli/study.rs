@@ -84,7 +84,17 @@ fn a_study_measures_every_layout_and_recommends_one() {
     let share = study["trace"]["writes_to_hottest_tenth_percent"].as_f64();
     assert!((30.0..45.0).contains(&share.expect("a share")), "{share:?}");
     let sentence = study["recommendation"]["sentence"].as_str();
-    contains(sentence.expect("a sentence"), "Choose ");
+    // The trace has 30 s.
+    let begin = "No verdict: the trace has 30.00 s of requests; record at least a minute";
+    assert!(
+        sentence.expect("a sentence").starts_with(begin),
+        "{sentence:?}"
+    );
+    let create = study["create"].as_str().expect("a command");
+    assert!(
+        create.starts_with("tonearm create PATH --size 8MiB"),
+        "{create}"
+    );
     let notes = study["notes"].to_string();
     contains(
         &notes,
@@ -145,13 +155,26 @@ fn the_character_of_a_trace_is_counted() {
 fn a_report_is_one_page_with_plots() {
     let bench = with_skewed_trace();
     let text = bench.ok(&[&SMALL[..], &["--report", "out"]].concat());
-    for part in ["Choose ", "skew", "hylog", "What the models do not know"] {
+    let reservation = "No verdict: the shortest measurement is";
+    let parts = [
+        reservation,
+        "skew",
+        "hylog",
+        "What the models do not know",
+        "At the trace's load:",
+        "At twice the load:",
+        "\n  tonearm create PATH --size 8MiB",
+    ];
+    for part in parts {
         contains(&text, part);
+    }
+    for line in text.lines() {
+        assert!(line.chars().count() <= 100, "{line}");
     }
     contains(&text, "\nRequests per second, at 80 % utilisation:\n");
     for (first, then) in [
-        ("│ hylog", "Choose "),
-        ("Choose ", "  - The trace touches little"),
+        ("│ hylog", reservation),
+        (reservation, "  - The trace touches little"),
     ] {
         assert!(
             text.rfind(first) < text.rfind(then),
@@ -160,7 +183,8 @@ fn a_report_is_one_page_with_plots() {
     }
     let page = std::fs::read_to_string(bench.path("out/index.html")).expect("the page");
     for part in [
-        "Choose ",
+        reservation,
+        "<code>tonearm create PATH --size 8MiB",
         "<th class=\"n\">twice the load, with log drive</th>",
         "Read it with this in mind",
         "<li>The trace touches little",

@@ -1,6 +1,7 @@
 //! The experiments.
 
 mod aru;
+mod head_history;
 mod head_pauses;
 mod heads;
 mod hylog_array;
@@ -60,6 +61,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     aru::EXPERIMENT,
     heads::EXPERIMENT,
     head_pauses::EXPERIMENT,
+    head_history::EXPERIMENT,
     log_latency::EXPERIMENT,
     #[cfg(feature = "sqlite")]
     sqlite::EXPERIMENT,

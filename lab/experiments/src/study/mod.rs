@@ -19,18 +19,19 @@ mod recommend;
 mod replay;
 mod setup;
 
-pub use case::{Case, FOOTPRINT_BYTES_MAX, Layout, Measured, Times};
+pub use case::{Case, FOOTPRINT_BYTES_MAX, LOADS, Layout, Measured, Times};
 pub use character::Character;
 pub use error::StudyError;
 pub use load::{Load, Source, guess_format};
-pub use page::{CASE_HEADS, Summary, page, rows_of_character};
+pub use page::{LOAD_HEADS, Summary, page, rows_of_character};
 pub use recommend::Recommendation;
+pub use recommend::load_name;
 pub use replay::IN_FLIGHT;
 pub use setup::{Setup, Study};
 
 use crate::harness::{STRIPE_BYTES, SimStore, StoreShape};
 use crate::parallel;
-use case::{BLOCK, LOADS, Store};
+use case::{BLOCK, Store};
 use replay::{How, OnRequests, Replay};
 use setup::WARM_UP_MAX;
 use std::rc::Rc;
@@ -47,6 +48,7 @@ const INTERVAL_MAX: Nanos = Nanos::from_secs(20 * 60);
 const INTERVAL_MIN: Nanos = Nanos::from_secs(1);
 /// A home's segments have about this size.
 const SEGMENT_BYTES: u64 = 1 << 20;
+
 impl Setup {
     /// Makes the study. `progress` gets the number of requests that were simulated, and of all.
     ///
@@ -116,10 +118,15 @@ impl Setup {
             warm_up_requests: warm_up,
             separation_seconds: intervals.map(|interval| interval.0 as f64 / 1e9),
             cases,
+            create: String::new(),
             warnings: Vec::new(),
             notes: Vec::new(),
             figures: Vec::new(),
         };
+        study.create = notes::create_command(&study, self);
+        if let Some(why) = notes::reservation(&study) {
+            study.recommendation.reserve(&why);
+        }
         study.warnings = notes::warnings(&study, self, &load);
         study.notes = notes::notes(&study, self);
         study.figures = page::figures(&study);

@@ -1,6 +1,6 @@
 //! The notes next to the figures of a study.
 
-use super::case::BLOCK;
+use super::case::{BLOCK, Layout};
 use super::load::Load;
 use super::page::mib;
 use super::setup::{Setup, Study, WARM_UP_MAX};
@@ -9,7 +9,8 @@ use tonearm_drive::{Drive, DriveOptions};
 use tonearm_format::{ArrayLevel, SegmentLayout, segments_reserved};
 use tonearm_trace::SECTOR_BYTES;
 
-/// A measurement of less virtual time shows little of the write-back, which waits for 5 seconds if it can.
+/// A measurement of less virtual time shows little of the write-back, which waits for 5 seconds if it can. A trace of less time shows
+/// little of its users.
 const SECONDS_MIN: f64 = 60.0;
 
 /// Traces whose requests come closer together or farther apart than these are probably read in a wrong unit.
@@ -98,8 +99,7 @@ pub(super) fn warnings(study: &Study, setup: &Setup, load: &Load) -> Vec<String>
                 .into(),
         );
     }
-    let shortest = study.cases.iter().map(|case| case.measured.seconds);
-    let shortest = shortest.fold(f64::INFINITY, f64::min);
+    let shortest = shortest_seconds(study);
     if shortest < SECONDS_MIN {
         warnings.push(format!(
             "The shortest measurement is {shortest:.1} s of the drives' time, and blocks stay in memory for 5 s if there \
@@ -107,6 +107,57 @@ pub(super) fn warnings(study: &Study, setup: &Setup, load: &Load) -> Vec<String>
         ));
     }
     warnings
+}
+
+/// Virtual time of the shortest measurement.
+fn shortest_seconds(study: &Study) -> f64 {
+    let seconds = study.cases.iter().map(|case| case.measured.seconds);
+    seconds.fold(f64::INFINITY, f64::min)
+}
+
+/// Why nobody should choose by the study; none when it is long enough.
+pub(super) fn reservation(study: &Study) -> Option<String> {
+    let trace = &study.trace;
+    let shortest = shortest_seconds(study);
+    if let Some(seconds) = trace.seconds.filter(|seconds| *seconds < SECONDS_MIN) {
+        return Some(format!(
+            "the trace has {} s of requests; record at least a minute, better an hour of the busiest time",
+            number(seconds)
+        ));
+    }
+    (shortest < SECONDS_MIN).then(|| {
+        format!(
+            "the shortest measurement is {} s of the drives' time; take more --requests",
+            number(shortest)
+        )
+    })
+}
+
+/// The command that makes a store of the recommended layout on such drives.
+pub(super) fn create_command(study: &Study, setup: &Setup) -> String {
+    let best = &study.recommendation;
+    let mib = study.trace.reach_bytes.div_ceil(1 << 20).max(1);
+    let size = match mib.is_multiple_of(1024) || mib > 64 << 10 {
+        true => format!("{}GiB", mib.div_ceil(1024)),
+        false => format!("{mib}MiB"),
+    };
+    let mut words = vec![format!("tonearm create PATH --size {size}")];
+    if best.layout != Layout::Overwrite {
+        words.push(format!("--layout {}", best.layout.name()));
+        let segment = setup.segment_bytes();
+        if segment != 1 << 20 {
+            words.push(format!("--segment-size {}KiB", segment >> 10));
+        }
+        let percent = best.utilisation_percent.unwrap_or(90);
+        words.push(format!("--spare {}", 100 - percent));
+    }
+    if let Some(level) = setup.array {
+        words.push(format!("--redundancy {}", level.name()));
+    }
+    // With an array PATH has the log alone.
+    let first = if setup.array.is_some() { 1 } else { 2 };
+    words.extend((first..=setup.disks).map(|disk| format!("--data PATH{disk}")));
+    words.join(" ")
 }
 
 /// How it was measured, and what the models do not know.

@@ -27,8 +27,21 @@ pub fn page(study: &Study, command: &str) -> String {
     html::render("study.html", include_str!("../study.html"), content)
 }
 
+/// Heads of the tables of cases on a terminal, one table for each load.
+pub const LOAD_HEADS: [&str; 9] = [
+    "layout",
+    "full %",
+    "log",
+    "req/s",
+    "reads, ms",
+    "writes, ms",
+    "cost",
+    "MB read",
+    "wrote",
+];
+
 /// Heads of the table of cases.
-pub const CASE_HEADS: [&str; 14] = [
+const CASE_HEADS: [&str; 14] = [
     "layout",
     "full %",
     "log drive",
@@ -46,8 +59,22 @@ pub const CASE_HEADS: [&str; 14] = [
 ];
 
 impl Case {
+    /// Its row under [`LOAD_HEADS`].
+    pub fn cells_of_load(&self) -> Vec<String> {
+        let mut cells = self.cells();
+        // Layout, full, log drive, load, rate, three times of reads and three of writes, cost, bytes read and written.
+        let times = |cells: &[String]| match cells[1].is_empty() || cells[1] == "-" {
+            true => cells[0].clone(),
+            false => format!("{}/{}", cells[0], cells[1]),
+        };
+        let (reads, writes) = (times(&cells[5..7]), times(&cells[8..10]));
+        cells.splice(5..11, [reads, writes]);
+        cells.remove(3);
+        cells
+    }
+
     /// Its row under [`CASE_HEADS`].
-    pub fn cells(&self) -> Vec<String> {
+    fn cells(&self) -> Vec<String> {
         let measured = &self.measured;
         let mut cells = vec![
             self.layout.name().to_string(),

@@ -26,6 +26,8 @@ pub struct Recommendation {
     pub sentence: String,
     /// What a drive for the log is worth.
     pub log_drive: String,
+    /// The highest utilisation in percent at which the layout is as good as at the lowest one that was tried; none for overwrite.
+    pub utilisation_percent: Option<u64>,
 }
 
 /// A utilisation, with or without a log drive, at a load: the cases of all layouts.
@@ -127,7 +129,14 @@ impl Recommendation {
             margin_percent: 100.0 * (margin - 1.0),
             sentence: all.sentence(chosen, &equals, next, margin),
             log_drive: all.worth_of_log_drive(cases, chosen, log_drive),
+            utilisation_percent: all.utilisation(chosen),
         }
+    }
+
+    /// Says first why nobody should choose by this study.
+    pub(super) fn reserve(&mut self, why: &str) {
+        let ahead = self.sentence.trim_start_matches("Choose ");
+        self.sentence = format!("No verdict: {why}. So far this is ahead: {ahead}");
     }
 }
 
@@ -207,6 +216,27 @@ impl Comparison<'_> {
         let ratios = self.ratios(layout, other);
         let logs: f64 = ratios.iter().map(|ratio| ratio.ln()).sum();
         (logs / ratios.len().max(1) as f64).exp()
+    }
+
+    /// The highest utilisation at which `layout` is about as good as at the lowest one, whatever the load.
+    fn utilisation(&self, layout: Layout) -> Option<u64> {
+        if layout == Layout::Overwrite {
+            return None;
+        }
+        let lowest = self.situations.iter().map(|s| s.percent).min()?;
+        let is_as_good = |percent: u64| {
+            let own = self.situations.iter().filter(|s| s.percent == percent);
+            own.into_iter().all(|own| {
+                let alike = |s: &&Situation<'_>| {
+                    (s.percent, s.log_drive, s.load) == (lowest, own.log_drive, own.load)
+                };
+                let base = self.situations.iter().find(alike);
+                let ratio = base.and_then(|base| self.ratio(own.of(layout), base.of(layout)));
+                ratio.is_some_and(|ratio| ratio * EQUAL >= 1.0)
+            })
+        };
+        let all = self.situations.iter().map(|s| s.percent);
+        all.filter(|percent| is_as_good(*percent)).max()
     }
 
     /// `equals` are the layouts that count as equal to the chosen one.
@@ -365,7 +395,7 @@ impl Comparison<'_> {
 }
 
 /// A load, in words.
-pub(super) fn load_name(load: u64) -> &'static str {
+pub fn load_name(load: u64) -> &'static str {
     match load {
         1 => "the trace's load",
         _ => "twice the load",

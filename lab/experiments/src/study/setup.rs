@@ -60,6 +60,8 @@ pub struct Study {
     pub cases: Vec<Case>,
     /// Which layout to choose.
     pub recommendation: Recommendation,
+    /// The command that makes a store of the recommended layout.
+    pub create: String,
     /// What makes this study weaker than others, or its trace unusual.
     pub warnings: Vec<String>,
     /// How it was measured, and what the models do not know.

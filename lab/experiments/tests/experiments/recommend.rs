@@ -89,6 +89,25 @@ fn fastest_layout_is_recommended_with_its_margin() {
 }
 
 #[test]
+fn highest_utilisation_that_costs_nothing_is_recommended() {
+    // Whether hylog at 95 % is slower than at 80 %, with a log drive at twice the load alone.
+    for (mean_ms, expected) in [(5.2, 95), (5.3, 80)] {
+        let found = cases(|layout, percent, log_drive, load| match layout {
+            Layout::Hylog if (percent, log_drive, load) == (Some(95), true, 2) => Some(mean_ms),
+            Layout::Hylog => Some(5.0),
+            _ => Some(10.0),
+        });
+        let advice = Recommendation::of(&found, false, "ssd");
+        assert_eq!(advice.utilisation_percent, Some(expected), "{mean_ms} ms");
+    }
+    let found = cases(|_, _, _, _| Some(10.0));
+    assert_eq!(
+        Recommendation::of(&found, false, "ssd").utilisation_percent,
+        None
+    );
+}
+
+#[test]
 fn of_equal_layouts_overwrite_is_chosen() {
     let found = cases(|layout, _, _, _| match layout {
         Layout::Hylog => Some(9.7),
