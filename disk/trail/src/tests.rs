@@ -14,5 +14,6 @@ mod refused_test;
 mod replay_test;
 mod ring_test;
 mod search_test;
+mod sectors_test;
 mod state_test;
 mod unreadable_test;
