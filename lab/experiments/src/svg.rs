@@ -21,6 +21,10 @@ const PANEL_WIDTH: f64 = 520.0;
 const PANEL_HEIGHT: f64 = 400.0;
 /// Space for a legend next to the plot.
 const LEGEND_WIDTH: f64 = 190.0;
+/// Characters of names that fit below a panel side by side.
+const NAMES_CHARS: usize = 50;
+/// Where an axis of values ends, in multiples of the greatest value.
+const HEADROOM: f64 = 1.06;
 /// Panels of a row, at most.
 const COLUMNS: usize = 3;
 
@@ -65,14 +69,24 @@ fn layout(panel: &Panel, curves: &[Plot]) -> Layout {
     } else if panel.x.names.is_empty() {
         layout.with_x_axis_min(0.0)
     } else {
+        let names = &panel.x.names;
+        let is_wide = names.iter().map(String::len).sum::<usize>() > NAMES_CHARS;
         layout
-            .with_x_categories(panel.x.names.clone())
-            .with_x_tick_rotate(-45.0)
+            .with_x_categories(names.clone())
+            .with_x_axis_min(0.5)
+            .with_x_axis_max(names.len() as f64 + 0.5)
+            .with_x_tick_rotate(if is_wide { -45.0 } else { 0.0 })
     };
     layout = if panel.y.log {
         layout.with_log_y()
     } else {
-        layout.with_y_axis_min(0.0)
+        let points = panel.lines.iter().flat_map(|line| &line.points);
+        let most = points.map(|(_, y)| *y).fold(0.0, f64::max);
+        let layout = layout.with_y_axis_min(0.0);
+        match most > 0.0 {
+            true => layout.with_y_axis_max(HEADROOM * most),
+            false => layout,
+        }
     };
     if let Some(max) = panel.x.max {
         layout = layout.with_x_axis_max(max);
