@@ -1,9 +1,7 @@
 //! Predictors that are smaller than the full table, and their losses (Disk Mimic 2.4 and 4.2, Figures 2, 5, 6, 7).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::harness::{
-    LATE_MS, Rig, ms, one_size, paper_grid, profile, region, skip_response, turn,
-};
+use crate::harness::{Rig, ms, one_size, paper_grid, profile, region, skip_response, turn};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
@@ -65,7 +63,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         drive,
         one_size(paper_grid(drive, SAMPLES), 0),
         0,
-        LATE_MS,
+        &drive.spec.host,
     );
     // Writes after the profile, at other places and moments. They judge the predictors: by the profile that it was made
     // from, a form that keeps the tolerance has no outliers.
@@ -74,7 +72,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         drive,
         one_size(paper_grid(drive, 4 * SAMPLES), 0),
         1,
-        LATE_MS,
+        &drive.spec.host,
     );
     let grid = *learned.grid();
     let policy = Policy::AverageLimit {
@@ -99,7 +97,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         asked
             .map(|(think, at)| {
                 let seed = context.seed(1_000 + at as u64);
-                let mut rig = Rig::new(drive, seed).late(LATE_MS, seed);
+                let mut rig = Rig::new(drive, seed).on(&drive.spec.host, seed);
                 skip_response(&mut rig, region, SECTORS, *think, skips(at), writes, seed).mean_ms()
             })
             .collect()
@@ -244,8 +242,9 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
              Segments stores a third of the table, as in the paper."
         ),
         format!(
-            "The host takes notice of the end of a request {LATE_MS} ms late on average, exponentially distributed: a \
-             guess. Without it the best skip at no think time is 18 KiB, not the paper's 32."
+            "The program knows of the end of a request {} ms late on average, exponentially distributed: a guess. \
+             Without it the best skip at no think time is 18 KiB, not the paper's 32.",
+            drive.spec.host.late_ms
         ),
         "How much Line Fitting and Coarse Segments lose depends on how straight the best skips of a drive lie; the \
          paper's drive is known by its model number only, and the simulated one is made after that."

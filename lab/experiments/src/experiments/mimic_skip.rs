@@ -1,7 +1,7 @@
 //! The best place of the next write, and the cost of other places (Disk Mimic 2.2, Figures 1 and 3).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::harness::{LATE_MS, ms, one_size, paper_grid, profile, turn};
+use crate::harness::{ms, one_size, paper_grid, profile, turn};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
@@ -30,7 +30,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         drive,
         one_size(paper_grid(drive, samples), 0),
         0,
-        LATE_MS,
+        &drive.spec.host,
     );
     let policy = Policy::AverageLimit {
         tolerance: TOLERANCE,

@@ -6,13 +6,9 @@ use super::tracks::turn;
 use crate::experiment::{Context, Random};
 use tonearm_base::Nanos;
 use tonearm_drive::Drive;
-use tonearm_drive_file::DriveFile;
+use tonearm_drive_file::{DriveFile, HostSpec};
 use tonearm_head::{Cell, Grid, Profile, Span, Steps};
 use tonearm_head_study::Trials;
-
-/// How late the host of the Mimic experiments notices the end of a request, on average, in ms. This is a guess for the
-/// paper's Linux 2.6 at 1 GHz, whose response times vary more than those of a drive alone.
-pub const LATE_MS: f64 = 0.05;
 
 /// Sectors of the paper's log of 500 MB (Disk Mimic 4.1), or of the whole drive.
 pub fn region(drive: &DriveFile) -> Span {
@@ -38,8 +34,7 @@ pub fn paper_grid(drive: &DriveFile, samples: u8) -> Grid {
     }
 }
 
-/// The profile of `drive` on `grid`. Each size is measured on a drive of its own, by a host that notices ends late by
-/// `late_ms` on average.
+/// The profile of `drive` on `grid`, as a program on `host` measures it. Each size is measured on a drive of its own.
 ///
 /// # Panics
 /// When the drive is smaller than the grid needs.
@@ -48,14 +43,14 @@ pub fn profile(
     drive: &DriveFile,
     grid: Grid,
     part: u64,
-    late_ms: f64,
+    host: &HostSpec,
 ) -> Profile {
     let region = region(drive);
     let sizes: Vec<usize> = (0..grid.sizes.len()).collect();
     let parts = context.map(&sizes, |size| {
         let seed = context.seed(part << 16 | *size as u64);
         take(
-            Rig::new(drive, seed).late(late_ms, seed),
+            Rig::new(drive, seed).on(host, seed),
             one_size(grid, *size),
             region,
             seed,
