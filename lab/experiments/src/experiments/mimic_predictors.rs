@@ -1,7 +1,9 @@
 //! Predictors that are smaller than the full table, and their losses (Disk Mimic 2.4 and 4.2, Figures 2, 5, 6, 7).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::harness::{Rig, ms, one_size, paper_grid, profile, region, skip_response, turn};
+use crate::harness::{
+    Rig, inner_region, ms, one_size, paper_grid, profile, skip_response, track_sectors, turn,
+};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
@@ -58,10 +60,12 @@ struct Measured {
 
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let drive = &drives[0];
+    let region = inner_region(drive);
     let learned = profile(
         context,
         drive,
-        one_size(paper_grid(drive, SAMPLES), 0),
+        region,
+        one_size(paper_grid(drive, region, SAMPLES), 0),
         0,
         &drive.spec.host,
     );
@@ -70,7 +74,8 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let after = profile(
         context,
         drive,
-        one_size(paper_grid(drive, 4 * SAMPLES), 0),
+        region,
+        one_size(paper_grid(drive, region, 4 * SAMPLES), 0),
         1,
         &drive.spec.host,
     );
@@ -91,7 +96,6 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         .map(|think| Nanos(grid.thinks.at(think)))
         .collect();
     let writes = context.count(200, 20);
-    let region = region(drive);
     let ask = |skips: &dyn Fn(usize) -> u64| -> Vec<f64> {
         let asked = thinks.iter().zip(0..);
         asked
@@ -107,12 +111,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         bytes: model.stored_bytes(),
         responses: ask(&|think| u64::from(model.skip(0, think))),
     });
-    let track = drive
-        .spec
-        .disk
-        .as_ref()
-        .map_or(0, |disk| disk.geometry.zones[0].track_sectors);
-    let linear = Linear::new(least(&learned), turn(drive), track);
+    let linear = Linear::new(least(&learned), turn(drive), track_sectors(drive, region));
     let linear = ask(&|think| linear.skip(thinks[think]));
     let mut outcome = Outcome::default();
     let mut table = Table::new(&[

@@ -1,7 +1,7 @@
 //! Footprint and loss of the compact forms against their tolerance (Disk Mimic 4.3, Figures 8 and 9).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::harness::{ms, paper_grid, profile};
+use crate::harness::{inner_region, ms, paper_grid, profile};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
@@ -50,17 +50,18 @@ struct Measured {
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let drive = &drives[0];
     // With fewer samples chance decides which skips are good, and runs of think times get short.
-    let mut grid = paper_grid(drive, SAMPLES);
+    let region = inner_region(drive);
+    let mut grid = paper_grid(drive, region, SAMPLES);
     if !context.is_full() {
         grid.sizes.count = 10;
     }
-    let learned = profile(context, drive, grid, 0, &drive.spec.host);
+    let learned = profile(context, drive, region, grid, 0, &drive.spec.host);
     // Writes after the profile judge the forms, as in mimic-predictors.
     let again = Grid {
         samples: 4 * SAMPLES,
         ..grid
     };
-    let after = profile(context, drive, again, 1, &drive.spec.host);
+    let after = profile(context, drive, region, again, 1, &drive.spec.host);
     let measured = context.map(&TOLERANCES, |tenths| {
         let tolerance = Nanos(tenths * 100_000);
         let choices = Choices::new(&learned, Policy::AverageLimit { tolerance })
