@@ -1,7 +1,7 @@
 //! Refuses impossible figures.
 
 use crate::seek_curve::curve_ms;
-use crate::spec::{DeltasSpec, DiskSpec, DriveSpec, FlashSpec, SeekCurve, SeekSpec};
+use crate::spec::{DeltasSpec, DiskSpec, DriveSpec, FlashSpec, HostSpec, SeekCurve, SeekSpec};
 
 mod geometry;
 
@@ -48,6 +48,17 @@ impl DriveSpec {
         }
         if self.write_cache.enabled {
             sourced("write_cache.source", &self.write_cache.source)?;
+        }
+        self.host.check()
+    }
+}
+
+impl HostSpec {
+    fn check(&self) -> Result<(), Wrong> {
+        within("host.request_ms", self.request_ms, 0.0, 1000.0)?;
+        within("host.late_ms", self.late_ms, 0.0, 1000.0)?;
+        if self.request_ms > 0.0 || self.late_ms > 0.0 {
+            sourced("host.source", &self.source)?;
         }
         Ok(())
     }
@@ -136,6 +147,7 @@ impl DiskSpec {
             ("prepare_ms", overhead.prepare_ms),
             ("write_seek_at_least_ms", overhead.write_seek_at_least_ms),
             ("flush_ms", overhead.flush_ms),
+            ("noise_ms", overhead.noise_ms),
         ];
         for (key, after) in [
             ("read_hit_ms", overhead.read_hit_ms),

@@ -19,6 +19,26 @@ pub struct DriveSpec {
     /// The volatile write cache.
     #[serde(default)]
     pub write_cache: WriteCacheSpec,
+    /// The host of the drive.
+    #[serde(default)]
+    pub host: HostSpec,
+}
+
+/// The host that sends requests to the drive, with its operating system. An experiment with one user of one drive says
+/// whether it has this host.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct HostSpec {
+    /// Where the figures come from.
+    #[serde(default)]
+    pub source: String,
+    /// From a request of a program until the drive has it, in ms.
+    #[serde(default)]
+    pub request_ms: f64,
+    /// From the drive's report that a request is done until the program knows it, in ms: the mean of an exponential
+    /// distribution.
+    #[serde(default)]
+    pub late_ms: f64,
 }
 
 /// The parts of a mechanical drive.
@@ -236,6 +256,9 @@ pub struct OverheadSpec {
     /// A flush of an empty cache.
     #[serde(default)]
     pub flush_ms: f64,
+    /// Most that a command takes longer than by the other times: each one by another time, evenly distributed.
+    #[serde(default)]
+    pub noise_ms: f64,
 }
 
 /// A bus detour of writes, in ms.

@@ -11,7 +11,7 @@ use tonearm_world::{Done, DriveRequest, Timing};
 /// How a drive is switched on.
 #[derive(Clone, Debug, Default)]
 pub struct DriveOptions {
-    /// Seed of the spindle's jitter.
+    /// Seed of the spindle's jitter and of the commands' noise.
     pub seed: u64,
     /// In place of the drive's own.
     pub scheduler: Option<Scheduler>,

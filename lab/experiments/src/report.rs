@@ -201,7 +201,9 @@ impl std::fmt::Display for Bound {
         match self {
             Self::AtMost(value) => write!(f, "at most {}", number(*value)),
             Self::AtLeast(value) => write!(f, "at least {}", number(*value)),
-            Self::Within { value, percent } => write!(f, "{} ± {percent} %", number(*value)),
+            Self::Within { value, percent } => {
+                write!(f, "{} ± {} %", number(*value), number(*percent))
+            }
         }
     }
 }

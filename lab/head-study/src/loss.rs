@@ -16,18 +16,21 @@ pub struct Loss {
 }
 
 impl Loss {
-    /// The loss of `model` at all think times of one request size, given by its index. Skips between two of the grid
-    /// count as the nearest one. Points of the profile without a sample are ignored.
+    /// The loss of `model` at all think times of one request size, given by its index, by the samples of all `profiles`,
+    /// which have one grid. Skips between two of the grid count as the nearest one. Points without a sample are ignored.
+    ///
+    /// # Panics
+    /// When there is no profile.
     pub fn of(
-        profile: &Profile,
+        profiles: &[Profile],
         model: &(impl SkipModel + ?Sized),
         size: usize,
         tolerance: Nanos,
     ) -> Self {
-        let grid = profile.grid();
+        let grid = profiles[0].grid();
         let (mut sum, mut most, mut outliers, mut points) = (0, 0, 0_u32, 0_u32);
         for think in 0..grid.thinks.len() {
-            let mean = |skip| profile.mean(Cell { size, think, skip });
+            let mean = |skip| mean(profiles, Cell { size, think, skip });
             let skip = nearest(&grid.skips, u64::from(model.skip(size, think)));
             let least = (0..grid.skips.len()).filter_map(mean).min();
             if let (Some(response), Some(least)) = (mean(skip), least) {
@@ -44,6 +47,15 @@ impl Loss {
             outliers: f64::from(outliers) / f64::from(points.max(1)),
         }
     }
+}
+
+/// Mean response at `cell` in all `profiles`.
+fn mean(profiles: &[Profile], cell: Cell) -> Option<Nanos> {
+    let samples = || profiles.iter().flat_map(|profile| profile.samples(cell));
+    let sum: u64 = samples().map(|micros| u64::from(*micros)).sum();
+    (sum * 1_000)
+        .checked_div(samples().count() as u64)
+        .map(Nanos)
 }
 
 fn nearest(steps: &Steps, value: u64) -> usize {

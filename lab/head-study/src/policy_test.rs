@@ -166,7 +166,12 @@ fn coarse_is_right_at_its_points_and_straight_between_them() {
     let skips: Vec<u32> = (0..10).map(|think| coarse.skip(0, think)).collect();
     assert_eq!(skips, [0, 10, 20, 30, 23, 16, 10, 20, 30, 40]);
     assert_eq!(coarse.stored_bytes(), 8);
-    let loss = Loss::of(&profile, &coarse, 0, Nanos::from_micros(150));
+    let loss = Loss::of(
+        std::slice::from_ref(&profile),
+        &coarse,
+        0,
+        Nanos::from_micros(150),
+    );
     // 23 counts as 20 instead of 40, and 16 as 20 instead of 0: 200 us each.
     assert_eq!((loss.mean, loss.most), (Nanos(40_000), Nanos(200_000)));
     assert!((loss.outliers - 0.2).abs() < 1e-9);
@@ -189,5 +194,8 @@ fn store_table_holds_the_skips_of_the_least_mean() {
         .map(|choice| choice.best as u16)
         .collect();
     assert_eq!(table.skips(), best);
-    assert_eq!(Loss::of(&profile, &table, 0, Nanos(0)).most, Nanos(0));
+    assert_eq!(
+        Loss::of(std::slice::from_ref(&profile), &table, 0, Nanos(0)).most,
+        Nanos(0)
+    );
 }

@@ -156,6 +156,22 @@ fn impossible_figures_are_refused_with_their_key() {
     cache("enabled = true\nsource = \"x\"", "write_cache.sectors");
     cache("enabled = true\nsectors = 8", "write_cache.source");
     cache("idle_ms = nan", "write_cache.idle_ms");
+    let host = |lines: &str, key: &str| {
+        let (at, why) = error(&format!("{PLAIN}[host]\n{lines}"));
+        assert_eq!(at, key, "{why}");
+    };
+    host("request_ms = 0.1", "host.source");
+    host("late_ms = 0.1\nsource = \" \"", "host.source");
+    host("request_ms = -0.1\nsource = \"x\"", "host.request_ms");
+    host("late_ms = inf\nsource = \"x\"", "host.late_ms");
+    for noise in ["-0.1", "nan", "1001"] {
+        refused(
+            "write_miss_ms =",
+            &format!("noise_ms = {noise}\nwrite_miss_ms ="),
+            "disk.overhead.noise_ms",
+            "between",
+        );
+    }
 }
 
 #[test]

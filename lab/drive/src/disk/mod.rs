@@ -91,7 +91,7 @@ impl Disk {
                 arm: Arm::default(),
                 passed: 0,
             },
-            overheads: Overheads::new(&spec.overhead),
+            overheads: Overheads::new(&spec.overhead, options.seed),
             read_sector: nanos(spec.bus.read_sector_ms),
             write_sector: nanos(spec.bus.write_sector_ms),
             buffer: Buffer::new(spec.buffer.segments, spec.buffer.segment_sectors),
@@ -158,6 +158,7 @@ impl Disk {
             Kind::Write => self.write(now, request.lba, request.sectors, request.fua),
             Kind::Flush => self.flush(now),
         };
+        self.overheads.next_command();
         if request.kind != Kind::Flush {
             self.previous = match request.kind {
                 Kind::Write => Previous::Write,

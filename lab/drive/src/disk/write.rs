@@ -192,6 +192,6 @@ impl Disk {
         }
         // The mechanism may still be writing the last of the cached sectors.
         let end = end.max(self.free);
-        Nanos(end.0 + self.overheads.flush.0)
+        Nanos(end.0 + self.overheads.flush().0)
     }
 }

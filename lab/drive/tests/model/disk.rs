@@ -179,6 +179,63 @@ fn queued_requests_are_served_and_end_in_order() {
     assert_eq!(drive.next(), None);
 }
 
+/// Times of flushes that take 0.7 ms without noise.
+fn noisy_flushes(seed: u64, noise_ms: f64) -> Vec<f64> {
+    let spec = made(|disk, _| {
+        disk.overhead.flush_ms = 0.7;
+        disk.overhead.noise_ms = noise_ms;
+    });
+    let options = DriveOptions {
+        seed,
+        ..DriveOptions::default()
+    };
+    let mut drive = disk_with(&spec, &options);
+    (0..1_000)
+        .map(|at| takes(&mut drive, f64::from(at) * 20.0, flush()))
+        .collect()
+}
+
+#[test]
+fn noise_lengthens_each_command_evenly_up_to_its_most() {
+    let times = noisy_flushes(1, 0.4);
+    assert!(times.iter().all(|time| (0.7..=1.1001).contains(time)));
+    for quarter in 0..4 {
+        let from = 0.7 + 0.1 * f64::from(quarter);
+        let within = times
+            .iter()
+            .filter(|time| (from..from + 0.1).contains(*time));
+        // 250 of 1,000, with a standard deviation of 14.
+        assert!((190..310).contains(&within.count()), "from {from} ms");
+    }
+    assert!(
+        noisy_flushes(1, 0.0)
+            .iter()
+            .all(|time| (time - 0.7).abs() < 1e-6)
+    );
+}
+
+#[test]
+fn the_seed_determines_the_noise() {
+    assert_eq!(noisy_flushes(1, 0.4), noisy_flushes(1, 0.4));
+    assert_ne!(noisy_flushes(1, 0.4), noisy_flushes(2, 0.4));
+}
+
+#[test]
+fn noise_makes_a_command_miss_its_sector() {
+    let spec = made(|disk, _| disk.overhead.noise_ms = 1.0);
+    let mut drive = disk(&spec);
+    // Each is sent 0.5 ms before sector 0 passes.
+    let times: Vec<f64> = (1..1_001)
+        .map(|turn| takes(&mut drive, f64::from(turn) * 50.0 - 0.5, write(0, 1)))
+        .collect();
+    let missed = times.iter().filter(|time| **time > 5.0).count();
+    assert!((430..570).contains(&missed), "{missed} of 1,000 missed");
+    for time in times {
+        let turn = if time > 5.0 { 10.0 } else { 0.0 };
+        near(time, turn + 0.6);
+    }
+}
+
 /// The order in which simultaneous requests are completed.
 fn order(drive: &mut Disk, requests: &[DriveRequest]) -> Vec<usize> {
     for (id, request) in requests.iter().enumerate() {

@@ -131,10 +131,9 @@ fn write_time_predicts_a_write_without_performing_it() {
         (seed >> 33) % bound
     };
     for drive in library() {
-        let spec = DriveSpec::parse(drive.name, drive.text).unwrap();
-        if spec.disk.is_none() {
-            continue;
-        }
+        let mut spec = DriveSpec::parse(drive.name, drive.text).unwrap();
+        let Some(disk) = &mut spec.disk else { continue };
+        disk.overhead.noise_ms = 0.5;
         let mut user = ClosedLoop::new(Drive::new(&spec, &DriveOptions::default()));
         for _ in 0..200 {
             user.think(Nanos(random(20_000_000)));

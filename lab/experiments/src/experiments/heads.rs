@@ -7,7 +7,7 @@ use crate::harness::{
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive::Drift;
-use tonearm_drive_file::DriveFile;
+use tonearm_drive_file::{DriveFile, HostSpec};
 use tonearm_head::{Grid, Head, Mimic, Online, Sequential, SkipModel, Span, TrackMap};
 use tonearm_head_study::{
     BasicCompact, Choices, Coarse, LineCompact, LineFit, Linear, PlaneCompact, Policy,
@@ -151,17 +151,17 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
 
 fn learn(context: &Context<'_>, drive: &DriveFile, part: u64) -> Known {
     let samples = context.count(10, 3) as u8;
-    let mut grid = paper_grid(drive, samples);
+    let outer = region(drive);
+    let mut grid = paper_grid(drive, outer, samples);
     if !context.is_full() {
         // Fewer sizes and think times: those in between count as the next greater ones.
         (grid.sizes.first, grid.sizes.step, grid.sizes.count) = (40, 40, 10);
     }
-    let profile = profile(context, drive, grid, part, 0.0);
+    let profile = profile(context, drive, outer, grid, part, &HostSpec::default());
     let policy = Policy::AverageLimit {
         tolerance: TOLERANCE,
     };
     let choices = Choices::new(&profile, policy).expect("the profile is whole");
-    let outer = region(drive);
     let sectors = Rig::new(drive, 0).sectors();
     let inner = Span {
         start: sectors / 3 * 2,

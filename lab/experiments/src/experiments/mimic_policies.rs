@@ -1,7 +1,7 @@
 //! The three policies of service (Disk Mimic 3.1).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome, Random};
-use crate::harness::{LATE_MS, Rig, Times, ms, one_size, paper_grid, profile, region, turn};
+use crate::harness::{Rig, Times, inner_region, ms, one_size, paper_grid, profile, turn};
 use crate::report::{Axis, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
@@ -59,9 +59,10 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let profile = profile(
         context,
         drive,
-        one_size(paper_grid(drive, samples), 0),
+        inner_region(drive),
+        one_size(paper_grid(drive, inner_region(drive), samples), 0),
         0,
-        LATE_MS,
+        &drive.spec.host,
     );
     let policies = policies(turn(drive));
     let writes = context.count(20_000, 1_000);
@@ -142,16 +143,17 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         .with(table),
     ];
     outcome.notes = vec![format!(
-        "Think times are by chance, 0 to 9 ms; the host takes notice of an end {LATE_MS} ms late on average, \
-         exponentially distributed."
+        "Think times are by chance, 0 to 9 ms; the program knows of an end {} ms late on average, exponentially \
+         distributed.",
+        drive.spec.host.late_ms
     )];
     outcome
 }
 
 /// Writes of 4 KiB through the log, at places that `head` chooses.
 fn serve(drive: &DriveFile, mut head: impl Head, writes: u64, seed: u64) -> Times {
-    let region = region(drive);
-    let mut rig = Rig::new(drive, seed).late(LATE_MS, seed);
+    let region = inner_region(drive);
+    let mut rig = Rig::new(drive, seed).on(&drive.spec.host, seed);
     let mut random = Random::new(seed, 1);
     let mut times = Times::default();
     let mut free = region;

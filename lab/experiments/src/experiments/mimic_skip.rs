@@ -1,11 +1,11 @@
 //! The best place of the next write, and the cost of other places (Disk Mimic 2.2, Figures 1 and 3).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::harness::{LATE_MS, ms, one_size, paper_grid, profile, turn};
-use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style};
+use crate::harness::{inner_region, ms, one_size, paper_grid, profile, track_sectors, turn};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
-use tonearm_head::{Cell, Profile};
+use tonearm_head::{Cell, Grid, Profile};
 use tonearm_head_study::{Choices, Policy};
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -22,83 +22,114 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// The tolerance of Figure 3.
 const TOLERANCE: Nanos = Nanos(500_000);
 
+/// Samples at each point, as in the paper.
+const SAMPLES: u8 = 25;
+/// Samples at each point of Figure 3. With fewer, chance decides which skips are within the tolerance: a few samples cross
+/// the end of a track, and are longer by its skew.
+const MANY_SAMPLES: u8 = 250;
+
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let drive = &drives[0];
-    let samples = 25;
-    let profile = profile(
-        context,
-        drive,
-        one_size(paper_grid(drive, samples), 0),
-        0,
-        LATE_MS,
-    );
+    let grid = one_size(paper_grid(drive, inner_region(drive), SAMPLES), 0);
+    let choices = choices(&take(context, drive, grid, 0));
+    let best: Vec<(f64, f64)> = (0..grid.thinks.len())
+        .map(|think| {
+            let skip = choices.at(0, think).best;
+            (ms(Nanos(grid.thinks.at(think))), kib(&grid, skip))
+        })
+        .collect();
+    let mut no_think = grid;
+    (no_think.thinks.count, no_think.samples) = (1, MANY_SAMPLES);
+    let no_think = take(context, drive, no_think, 1);
+    let choices = self::choices(&no_think);
+    let choice = choices.at(0, 0);
+    let candidates: Vec<usize> = choice.acceptable.iter().collect();
+    Outcome {
+        findings: findings(drive, &grid, &best, choice.best, &candidates),
+        figures: vec![
+            best_skips(drive, best),
+            responses(drive, &no_think, &candidates),
+        ],
+        notes: vec![format!(
+            "The grid of Disk Mimic 4.1: think times by 0.1 ms, {SAMPLES} samples at each point, in a log of 500 MB; skips \
+             by {} KiB up to a little more than a track. Without think time {MANY_SAMPLES} samples at each point.",
+            grid.skips.step as f64 / 2.0
+        )],
+        ..Outcome::default()
+    }
+}
+
+fn take(context: &Context<'_>, drive: &DriveFile, grid: Grid, part: u64) -> Profile {
+    let region = inner_region(drive);
+    profile(context, drive, region, grid, part, &drive.spec.host)
+}
+
+fn choices(profile: &Profile) -> Choices {
     let policy = Policy::AverageLimit {
         tolerance: TOLERANCE,
     };
-    let choices = Choices::new(&profile, policy).expect("the profile is whole");
-    let grid = *profile.grid();
-    let kib = |skip: usize| grid.skips.at(skip) as f64 / 2.0;
-    let think_ms = |think: usize| ms(Nanos(grid.thinks.at(think)));
-    let best: Vec<(f64, f64)> = (0..grid.thinks.len())
-        .map(|think| (think_ms(think), kib(choices.at(0, think).best)))
-        .collect();
+    Choices::new(profile, policy).expect("the profile is whole")
+}
+
+fn kib(grid: &Grid, skip: usize) -> f64 {
+    grid.skips.at(skip) as f64 / 2.0
+}
+
+/// `best` is the best skip in KiB at each think time in ms; the other skips are those without think time.
+fn findings(
+    drive: &DriveFile,
+    grid: &Grid,
+    best: &[(f64, f64)],
+    best_skip: usize,
+    candidates: &[usize],
+) -> Vec<Finding> {
     let falls = (1..best.len()).find(|at| best[*at].1 < best[at - 1].1 / 2.0);
     let wait = falls.map_or(0.0, |at| best[at].0);
     let slope = slope(&best[..falls.unwrap_or(best.len())]);
-    let at_zero = choices.at(0, 0);
-    let candidates: Vec<usize> = (0..grid.skips.len())
-        .filter(|skip| at_zero.acceptable.contains(*skip))
-        .collect();
-    let span = |skips: &[usize]| kib(skips[skips.len() - 1]) - kib(skips[0]);
-    let track = drive
-        .spec
-        .disk
-        .as_ref()
-        .map_or(0, |disk| disk.geometry.zones[0].track_sectors);
-    let speed = f64::from(track) / 2.0 / ms(turn(drive));
-    let findings = vec![
-        Finding::shown("best skip at no think time", kib(at_zero.best), "KiB").paper("32"),
-        Finding::shown(
-            "skips within 0.5 ms of it reach over",
-            span(&candidates),
-            "KiB",
-        )
-        .paper("32 to 48: 16"),
-        Finding::shown("think time at which the best skip begins anew", wait, "ms").paper("7.5"),
+    let track = f64::from(track_sectors(drive, inner_region(drive)));
+    // The paper's figures are read to a step of its grid: 4 KiB, 0.1 ms.
+    let within_a_step = |value: f64, step: f64| Bound::Within {
+        value,
+        percent: 100.0 * step / value,
+    };
+    let skip = |what: &str, skip: usize, paper: f64| {
+        Finding::shown(what, kib(grid, skip), "KiB")
+            .paper(number(paper))
+            .bound(within_a_step(paper, 4.0))
+    };
+    vec![
+        skip("best skip at no think time", best_skip, 32.0),
+        skip("least skip within 0.5 ms of it", candidates[0], 32.0),
+        skip(
+            "greatest skip within 0.5 ms of it",
+            candidates[candidates.len() - 1],
+            48.0,
+        ),
+        Finding::shown("think time at which the best skip begins anew", wait, "ms")
+            .paper("7.5")
+            .bound(within_a_step(7.5, 0.1)),
         Finding::shown("growth of the best skip with think time", slope, "KiB/ms")
             .bound(Bound::Within {
-                value: speed,
+                value: track / 2.0 / ms(turn(drive)),
                 percent: 2.0,
             })
-            .because("The speed of the platter under the head, in the outermost zone."),
-    ];
-    let line = |points| vec![Line::new("", Style::Dots, 0, points)];
-    let figures = vec![
-        Figure::plot(
-            "mimic-best-skip",
-            "Best skip against think time, 4 KiB",
-            "As Figure 1: a line of the platter's speed, which falls back when the place has come around.",
-            vec![Panel {
-                title: drive.name.clone(),
-                x: Axis::linear("think time, ms"),
-                y: Axis::linear("best skip, KiB"),
-                lines: line(best),
-                legend: Legend::TopLeft,
-            }],
-        ),
-        responses(drive, &profile, &candidates),
-    ];
-    let notes = vec![format!(
-        "The grid of Disk Mimic 4.1: think times by 0.1 ms, {samples} samples at each point, in a log of 500 MB; skips \
-         by {} KiB up to a little more than a track.",
-        grid.skips.step as f64 / 2.0
-    )];
-    Outcome {
-        findings,
-        figures,
-        notes,
-        ..Outcome::default()
-    }
+            .because("The speed of the platter under the head, in the innermost zone."),
+    ]
+}
+
+fn best_skips(drive: &DriveFile, best: Vec<(f64, f64)>) -> Figure {
+    Figure::plot(
+        "mimic-best-skip",
+        "Best skip against think time, 4 KiB",
+        "As Figure 1: a line of the platter's speed, which falls back when the place has come around.",
+        vec![Panel {
+            title: drive.name.clone(),
+            x: Axis::linear("think time, ms"),
+            y: Axis::linear("best skip, KiB"),
+            lines: vec![Line::new("", Style::Dots, 0, best)],
+            legend: Legend::TopLeft,
+        }],
+    )
 }
 
 /// Slope of the line of least squares through `points`.
@@ -122,7 +153,7 @@ fn responses(drive: &DriveFile, profile: &Profile, candidates: &[usize]) -> Figu
             think: 0,
             skip,
         });
-        (grid.skips.at(skip) as f64 / 2.0, mean.map_or(0.0, ms))
+        (kib(grid, skip), mean.map_or(0.0, ms))
     };
     let all = (0..grid.skips.len()).map(point).collect();
     let good = candidates.iter().copied().map(point).collect();

@@ -38,7 +38,9 @@ pub use layouts::{
 pub use load::{Arrivals, Load, Processes, numbered_block};
 pub use machine::{Host, Machine, Meter, Spent as DriveSpent};
 pub use mimic_log::{Lost, Writes, write_log};
-pub use profiling::{LATE_MS, one_size, paper_grid, profile, region, skip_response};
+pub use profiling::{
+    inner_region, one_size, paper_grid, profile, region, skip_response, track_sectors,
+};
 pub use requests::Requests;
 pub use rig::Rig;
 pub use sequential::{group_commit, journal, sequential};

@@ -2,35 +2,47 @@
 
 use super::rig::Rig;
 use super::times::Times;
-use super::tracks::turn;
+use super::tracks::{tracks_within, turn};
 use crate::experiment::{Context, Random};
 use tonearm_base::Nanos;
 use tonearm_drive::Drive;
-use tonearm_drive_file::DriveFile;
+use tonearm_drive_file::{DriveFile, HostSpec};
 use tonearm_head::{Cell, Grid, Profile, Span, Steps};
 use tonearm_head_study::Trials;
 
-/// How late the host of the Mimic experiments notices the end of a request, on average, in ms. This is a guess for the
-/// paper's Linux 2.6 at 1 GHz, whose response times vary more than those of a drive alone.
-pub const LATE_MS: f64 = 0.05;
+/// Sectors of the paper's log of 500 MB (Disk Mimic 4.1).
+const LOG_SECTORS: u64 = 1_024_000;
 
-/// Sectors of the paper's log of 500 MB (Disk Mimic 4.1), or of the whole drive.
+/// A log of the paper's size at the outer end of `drive`, or all of it.
 pub fn region(drive: &DriveFile) -> Span {
-    let sectors = Drive::new(&drive.spec, &tonearm_drive::DriveOptions::default()).sectors();
     Span {
         start: 0,
-        end: sectors.min(1_024_000),
+        end: sectors(drive).min(LOG_SECTORS),
     }
 }
 
-/// The paper's grid for `drive`, with `samples` at each point. The paper does not give its skips. Here they are about
-/// the 128th part of a track, which is 4 KB on the drive of the paper.
+/// A log of the paper's size at the inner end of `drive`, where the experiments of the paper are repeated. The paper does
+/// not say where its log was. Skips of 32 to 48 KB were within 0.5 ms (Disk Mimic 3), 32 KB for each millisecond: the
+/// innermost tracks of `mimic80` pass at 40 KiB/ms, the outermost at 61.
+pub fn inner_region(drive: &DriveFile) -> Span {
+    let end = sectors(drive);
+    Span {
+        start: end.saturating_sub(LOG_SECTORS),
+        end,
+    }
+}
+
+fn sectors(drive: &DriveFile) -> u64 {
+    Drive::new(&drive.spec, &tonearm_drive::DriveOptions::default()).sectors()
+}
+
+/// The paper's grid for a log in `region` of `drive`, with `samples` at each point. The paper does not give its skips.
+/// Here they are about the 128th part of a track, which is 4 KB on the drive of the paper.
 ///
 /// # Panics
 /// When the drive does not rotate.
-pub fn paper_grid(drive: &DriveFile, samples: u8) -> Grid {
-    let disk = drive.spec.disk.as_ref().expect("a drive that turns");
-    let track = disk.geometry.zones[0].track_sectors;
+pub fn paper_grid(drive: &DriveFile, region: Span, samples: u8) -> Grid {
+    let track = track_sectors(drive, region);
     let step = (track / 128).max(1).next_power_of_two();
     Grid {
         samples,
@@ -38,24 +50,31 @@ pub fn paper_grid(drive: &DriveFile, samples: u8) -> Grid {
     }
 }
 
-/// The profile of `drive` on `grid`. Each size is measured on a drive of its own, by a host that notices ends late by
-/// `late_ms` on average.
+/// Sectors that pass in a revolution, where `region` begins.
+///
+/// # Panics
+/// When the drive does not rotate.
+pub fn track_sectors(drive: &DriveFile, region: Span) -> u32 {
+    tracks_within(drive, region).track(0).turn_sectors
+}
+
+/// The profile of `region` of `drive` on `grid`, as a program on `host` measures it. Each size is measured on a drive of its own.
 ///
 /// # Panics
 /// When the drive is smaller than the grid needs.
 pub fn profile(
     context: &Context<'_>,
     drive: &DriveFile,
+    region: Span,
     grid: Grid,
     part: u64,
-    late_ms: f64,
+    host: &HostSpec,
 ) -> Profile {
-    let region = region(drive);
     let sizes: Vec<usize> = (0..grid.sizes.len()).collect();
     let parts = context.map(&sizes, |size| {
         let seed = context.seed(part << 16 | *size as u64);
         take(
-            Rig::new(drive, seed).late(late_ms, seed),
+            Rig::new(drive, seed).on(host, seed),
             one_size(grid, *size),
             region,
             seed,

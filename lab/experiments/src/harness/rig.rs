@@ -3,15 +3,42 @@
 use crate::experiment::Random;
 use tonearm_base::Nanos;
 use tonearm_drive::{ClosedLoop, Drift, Drive, DriveOptions};
-use tonearm_drive_file::DriveFile;
+use tonearm_drive_file::{DriveFile, HostSpec};
 use tonearm_head::{Access, Span};
 use tonearm_world::Kind;
 
 /// A drive and its user, which waits for each of its requests.
 pub struct Rig {
     user: ClosedLoop,
-    /// Mean time in ms after which the host notices an end, and its random numbers.
-    late: Option<(f64, Random)>,
+    host: Host,
+}
+
+/// The program's part of each request.
+struct Host {
+    /// From a request of the program until the drive has it.
+    request: Nanos,
+    /// Mean time in ms from the end of a request until the program knows it.
+    late_ms: f64,
+    /// That time of the next request.
+    late: Nanos,
+    random: Random,
+}
+
+impl Host {
+    fn new(spec: &HostSpec, seed: u64) -> Self {
+        let mut host = Self {
+            request: Nanos((spec.request_ms * 1e6) as u64),
+            late_ms: spec.late_ms,
+            late: Nanos(0),
+            random: Random::new(seed, 3),
+        };
+        host.draw();
+        host
+    }
+
+    fn draw(&mut self) {
+        self.late = Nanos((self.random.exponential(self.late_ms) * 1e6) as u64);
+    }
 }
 
 impl Rig {
@@ -30,14 +57,14 @@ impl Rig {
         };
         Self {
             user: ClosedLoop::new(Drive::new(&drive.spec, &options)),
-            late: None,
+            host: Host::new(&HostSpec::default(), seed),
         }
     }
 
-    /// A host that notices the end of a request late, by this time on average, exponentially distributed.
+    /// The user is a program on `host`. Its times count as the drive's.
     #[must_use]
-    pub fn late(mut self, mean_ms: f64, seed: u64) -> Self {
-        self.late = (mean_ms > 0.0).then(|| (mean_ms, Random::new(seed, 3)));
+    pub fn on(mut self, host: &HostSpec, seed: u64) -> Self {
+        self.host = Host::new(host, seed);
         self
     }
 
@@ -74,17 +101,20 @@ impl Rig {
     /// The least time that a write of `sectors` sectors within `free` could take now: see
     /// [`ClosedLoop::least_write`].
     pub fn least_write(&mut self, free: Span, sectors: u32) -> Nanos {
-        self.user.least_write(free.start..free.end, sectors)
+        let now = self.now();
+        self.user.think(self.host.request);
+        let least = self.user.least_write(free.start..free.end, sectors);
+        self.user.set_now(now);
+        Nanos(self.host.request.0 + least.0 + self.host.late.0)
     }
 
     /// Sends a request and waits for it.
     pub fn serve(&mut self, kind: Kind, first: u64, sectors: u32) -> Access {
         let sent = self.now();
+        self.user.think(self.host.request);
         self.user.serve(kind, first, sectors);
-        if let Some((mean_ms, random)) = &mut self.late {
-            let late = random.exponential(*mean_ms);
-            self.user.think(Nanos((late * 1e6) as u64));
-        }
+        self.user.think(self.host.late);
+        self.host.draw();
         Access {
             first,
             sectors,

@@ -136,6 +136,18 @@ fn straight_band_takes_one_line_per_size_and_one_plane() {
 }
 
 #[test]
+fn one_line_follows_a_platter_between_whole_steps() {
+    // 1.5 steps of skip in a step of think time, and two good skips at each.
+    let choices = choices_by(grid(5, 40, 130), |size, think, skip| {
+        let first = (3 * think + size) / 2;
+        (first..first + 2).contains(&skip)
+    });
+    assert_eq!(LineCompact::new(&choices).stored_bytes(), 5 * (6 + 2));
+    assert_eq!(PlaneCompact::new(&choices).stored_bytes(), 14, "one plane");
+    all_keep_promise(&choices);
+}
+
+#[test]
 fn a_line_ends_when_none_of_its_candidates_continues() {
     // A band of one skip that changes its direction at the tenth think time.
     let at = |think: usize| if think < 10 { 2 * think } else { 30 - think };

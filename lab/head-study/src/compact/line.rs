@@ -1,13 +1,17 @@
 //! Line Compact: one line for a run of think times, by the paper's greedy algorithm (Disk Mimic 3, Figure 4).
+//!
+//! The paper defines a line by two adjacent points of the grid, and so in whole steps of skip for a step of think time.
+//! The platter passes no whole number of steps in that time, and such a line drifts away from it. Slopes here are in parts
+//! of a step, and a line answers with the nearest skip of the grid.
 
 use super::BySize;
 use crate::policy::{Choice, Choices};
 use crate::skip_set::SkipSet;
+use std::ops::RangeInclusive;
 use tonearm_head::Grid;
 use tonearm_head::SkipModel;
 
-/// Runs of think times with a line each. A line goes through a skip of the grid at each of its think times, because it
-/// is defined by two adjacent points. So its numbers are integers, in steps of the grid.
+/// Runs of think times with a line each.
 #[derive(Clone, Debug)]
 pub struct LineCompact {
     grid: Grid,
@@ -20,8 +24,24 @@ struct Segment {
     first: u16,
     /// Place of the skip there.
     skip: u16,
-    /// Steps of skip for each step of think time.
+    /// Parts of a step of skip for each step of think time.
     slope: i16,
+}
+
+/// Parts of a step of skip in which slopes are given. With the steps of the paper's drive, 4 KiB, a part is a sector.
+pub(super) const PARTS: i64 = 8;
+
+/// Whole steps of skip, rounded, by which a line of `slope` grows in `steps`.
+pub(super) fn growth(slope: i64, steps: usize) -> i64 {
+    (slope * steps as i64 + PARTS / 2).div_euclid(PARTS)
+}
+
+/// All slopes from a skip of `from` to one of `to`, a step later.
+pub(super) fn slopes(from: &SkipSet, to: &SkipSet) -> Option<RangeInclusive<i64>> {
+    let ((low, high), (to_low, to_high)) = (from.bounds()?, to.bounds()?);
+    let (least, most) = (to_low as i64 - high as i64, to_high as i64 - low as i64);
+    // Those that are rounded to these.
+    Some(least * PARTS - PARTS / 2..=most * PARTS + (PARTS - 1) / 2)
 }
 
 /// The candidate lines of one slope, given by their first skips.
@@ -39,10 +59,9 @@ pub(super) fn all_pairs(from: &SkipSet, to: Option<&SkipSet>) -> Vec<Lines> {
         begins: from.clone(),
     };
     let Some(to) = to else { return vec![level] };
-    let (Some((low, high)), Some((to_low, to_high))) = (from.bounds(), to.bounds()) else {
+    let Some(slopes) = slopes(from, to) else {
         return Vec::new();
     };
-    let slopes = to_low as i64 - high as i64..=to_high as i64 - low as i64;
     let lines = slopes
         .filter(|slope| i16::try_from(*slope).is_ok())
         .map(|slope| Lines {
@@ -56,7 +75,7 @@ pub(super) fn all_pairs(from: &SkipSet, to: Option<&SkipSet>) -> Vec<Lines> {
 pub(super) fn extend(lines: &[Lines], to: &SkipSet, steps: usize) -> Vec<Lines> {
     let meets = |lines: &Lines| {
         let mut begins = lines.begins.clone();
-        let any = begins.keep_shifted(to, lines.slope * steps as i64);
+        let any = begins.keep_shifted(to, growth(lines.slope, steps));
         let slope = lines.slope;
         any.then_some(Lines { slope, begins })
     };
@@ -100,7 +119,7 @@ fn segments(row: &[Choice]) -> Vec<Segment> {
 
 fn cheapest(run: &[Choice], lines: &[Lines], first: usize) -> Segment {
     let cost = |(slope, skip): &(i64, usize)| {
-        let at = |x: usize| (*skip as i64 + slope * x as i64) as usize;
+        let at = |x: usize| (*skip as i64 + growth(*slope, x)) as usize;
         let costs = run
             .iter()
             .enumerate()
@@ -129,8 +148,8 @@ impl SkipModel for LineCompact {
         let segments = self.segments.of_size(size);
         let at = segments.partition_point(|segment| usize::from(segment.first) <= think) - 1;
         let segment = &segments[at];
-        let along = (think - usize::from(segment.first)) as i64;
-        let skip = i64::from(segment.skip) + i64::from(segment.slope) * along;
+        let along = think - usize::from(segment.first);
+        let skip = i64::from(segment.skip) + growth(segment.slope.into(), along);
         self.grid.skips.at(skip as usize) as u32
     }
 

@@ -4,7 +4,7 @@
 //! point without a plane and grows along the think times like a line. For each width it then grows along the sizes, as
 //! long as some plane meets the candidate sets of all points. The rectangle with the most points is taken.
 
-use super::line::{Lines, all_pairs};
+use super::line::{Lines, PARTS, all_pairs, extend, growth, slopes};
 use crate::policy::Choices;
 use crate::skip_set::SkipSet;
 use tonearm_head::Grid;
@@ -25,9 +25,9 @@ struct Plane {
     thinks: (u16, u16),
     /// Place of the skip at its first point.
     skip: u16,
-    /// Steps of skip for each step of think time.
+    /// Parts of a step of skip for each step of think time.
     by_think: i16,
-    /// Steps of skip for each step of size.
+    /// Parts of a step of skip for each step of size.
     by_size: i16,
 }
 
@@ -116,7 +116,7 @@ fn largest(
         let to = &choices.at(size, think + width).acceptable;
         lines = match width {
             1 => all_pairs(&choices.at(size, think).acceptable, Some(to)),
-            _ => super::line::extend(&lines, to, width),
+            _ => extend(&lines, to, width),
         };
         if lines.is_empty() {
             break;
@@ -143,14 +143,14 @@ fn deepen(
         let mut begins = first.acceptable.clone();
         let mut met = (1..width).map(|x| {
             let to = &choices.at(size + row, think + x).acceptable;
-            begins.keep_shifted(to, line.slope * x as i64)
+            begins.keep_shifted(to, growth(line.slope, x))
         });
         if !met.all(|any| any) {
             break;
         }
         of_rows.push(begins);
     }
-    let skips = choices.grid().skips.len() as i64;
+    let skips = choices.grid().skips.len() as i64 * PARTS;
     let points = best.width * best.height;
     let least = points.div_ceil(width).max(1);
     // A plane must stay on the axis over as many sizes as it needs to be better.
@@ -159,17 +159,16 @@ fn deepen(
     } else {
         skips
     };
-    let steepest = if of_rows.len() == 1 {
-        0
-    } else {
-        steepest.min(i64::from(i16::MAX))
-    };
-    for by_size in -steepest..=steepest {
+    let steepest = steepest.min(i64::from(i16::MAX));
+    let next = of_rows.get(1).and_then(|row| slopes(&of_rows[0], row));
+    // A plane of one size has any slope.
+    let (low, high) = next.map_or((0, 0), |next| (*next.start().min(&0), *next.end().max(&0)));
+    for by_size in low.max(-steepest)..=high.min(steepest) {
         let mut begins = of_rows[0].clone();
         let mut height = 1;
         while let Some(row) = of_rows.get(height) {
             let mut deeper = begins.clone();
-            if !deeper.keep_shifted(row, by_size * height as i64) {
+            if !deeper.keep_shifted(row, growth(by_size, height)) {
                 break;
             }
             begins = deeper;
@@ -206,7 +205,7 @@ fn cheapest(choices: &Choices, rectangle: Rectangle, candidates: &[Planes]) -> P
         let mut sum = 0;
         for y in 0..height {
             for x in 0..width {
-                let at = *skip as i64 + by_think * x as i64 + by_size * y as i64;
+                let at = *skip as i64 + growth(*by_think, x) + growth(*by_size, y);
                 sum += u64::from(choices.at(size + y, think + x).costs[at as usize]);
             }
         }
@@ -246,7 +245,7 @@ impl SkipModel for PlaneCompact {
             .find(|plane| holds(plane.sizes, size) && holds(plane.thinks, think));
         let plane = plane.expect("the planes cover the grid");
         let along =
-            |slope: i16, first: u16, at: usize| i64::from(slope) * (at as i64 - i64::from(first));
+            |slope: i16, first: u16, at: usize| growth(slope.into(), at - usize::from(first));
         let skip = i64::from(plane.skip)
             + along(plane.by_think, plane.thinks.0, think)
             + along(plane.by_size, plane.sizes.0, size);

@@ -55,7 +55,7 @@ fn measure(
 ) -> (f64, Loss) {
     let table = choices.table().stored_bytes();
     let smaller = table as f64 / model.stored_bytes() as f64;
-    let loss = Loss::of(profile, model, 0, tolerance);
+    let loss = Loss::of(std::slice::from_ref(profile), model, 0, tolerance);
     println!(
         "{:13} {:4} us: {:4} bytes, 1/{smaller:.1} of the table; loss {:.2} ms, at most {:.2}; outliers {:.2}",
         model.name(),
