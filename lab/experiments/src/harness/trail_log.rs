@@ -11,7 +11,7 @@
 
 use super::load::{Load, Processes};
 use super::rig::Rig;
-use super::times::Times;
+use super::times::{Times, ms};
 use crate::experiment::Random;
 use tonearm_base::Nanos;
 use tonearm_head::{Access, Head, Span, Track, TrackMap, refresh_place};
@@ -81,13 +81,6 @@ impl<'a> TrailLog<'a> {
         }
     }
 
-    /// The same log, from track `index` on.
-    pub fn from(mut self, index: u64) -> Self {
-        self.track = self.map.track(index);
-        self.free = vec![span(&self.track)];
-        self
-    }
-
     /// The last write.
     ///
     /// # Panics
@@ -99,11 +92,6 @@ impl<'a> TrailLog<'a> {
     /// The read after the last write, if there was one.
     pub fn last_read(&self) -> Option<Access> {
         self.read
-    }
-
-    /// The drive, without the log.
-    pub fn into_rig(self) -> Rig {
-        self.rig
     }
 
     /// Lets `time` pass.
@@ -218,6 +206,19 @@ impl<'a> TrailLog<'a> {
             worked = self.look(self.map.track(index).first + sector);
         }
         self.rig.wait_until(time);
+    }
+
+    /// The mean time in ms of a write of `sectors` sectors and of what follows it, after `warm_up` writes.
+    pub fn mean_with_move(&mut self, sectors: u32, warm_up: u64, writes: u64) -> f64 {
+        let mut begin = self.rig.now();
+        for number in 0..warm_up + writes {
+            if number == warm_up {
+                begin = self.rig.now();
+            }
+            self.write(sectors);
+            self.after_write();
+        }
+        ms(self.rig.now().since(begin)) / writes as f64
     }
 
     /// Serves `load`.
