@@ -5,7 +5,7 @@
 //!
 //! It is not the product's log (`disk/trail`), because the paper's figures need what that log does not do: records of one
 //! data sector of a new block (its blocks have 4 KiB), a move of the head after each write also when the next write waits
-//! already, a utilisation of tracks without its marker sectors, and the least time of the drive at the moment of each single
+//! already, and the least time of the drive at the moment of each single
 //! write. Each experiment that uses it says which of these it needs. The experiments `trail-drives`, `aru` and `sqlite`
 //! measure the product's log.
 
@@ -40,7 +40,7 @@ pub struct TrailLog<'a> {
     last: Option<Access>,
     read: Option<Access>,
     refreshes: u64,
-    /// Physical writes and their sectors; tracks that were left and their used sectors.
+    /// Physical writes and moves.
     pub totals: Totals,
 }
 
@@ -53,12 +53,6 @@ pub struct Totals {
     pub moves: u64,
     /// Time of those.
     pub move_time: Nanos,
-    /// Tracks that were left.
-    pub tracks: u64,
-    /// Sectors that were used on them.
-    pub used_sectors: u64,
-    /// Sectors that they have.
-    pub track_sectors: u64,
 }
 
 impl<'a> TrailLog<'a> {
@@ -247,9 +241,6 @@ impl<'a> TrailLog<'a> {
     }
 
     fn enter(&mut self, track: Track) {
-        self.totals.tracks += 1;
-        self.totals.used_sectors += u64::from(self.used);
-        self.totals.track_sectors += u64::from(self.track.sectors);
         self.free = vec![span(&track)];
         self.used = 0;
         self.track = track;
@@ -268,11 +259,6 @@ impl Totals {
     /// Mean time of a move in milliseconds.
     pub fn move_ms(&self) -> f64 {
         self.move_time.0 as f64 / 1e6 / self.moves.max(1) as f64
-    }
-
-    /// Share of the tracks' sectors that was used, in percent.
-    pub fn used_percent(&self) -> f64 {
-        100.0 * self.used_sectors as f64 / self.track_sectors.max(1) as f64
     }
 }
 
