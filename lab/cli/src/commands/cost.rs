@@ -21,6 +21,8 @@ const WARM_UP: u64 = 2_000;
 const WRITES: u64 = 200;
 /// Predictions before each of them.
 const PREDICTIONS: u64 = 1_000;
+/// Trail 3.1: "less than one microsecond" on a Pentium II of 300 MHz.
+const PAPER_NS: f64 = 1_000.0;
 /// A header and 4 KiB.
 const SECTORS: u32 = 9;
 
@@ -29,6 +31,8 @@ struct Cost {
     predictor: &'static str,
     prediction_ns: f64,
     learning_ns: f64,
+    /// Whether a prediction takes less than [`PAPER_NS`].
+    verdict: &'static str,
 }
 
 /// Runs the command.
@@ -59,19 +63,25 @@ pub fn run(arguments: &LabCost) -> anyhow::Result<ExitCode> {
         report::json(&costs)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut rows = report::table(&["predictor", "a prediction, ns", "learning from a write, ns"]);
+    let mut rows = report::table(&[
+        "predictor",
+        "a prediction, ns",
+        "learning from a write, ns",
+        "Trail 3.1: under 1000 ns",
+    ]);
     for cost in &costs {
         let number = |ns: f64| format!("{ns:.0}");
         rows.add_row([
             cost.predictor.to_string(),
             number(cost.prediction_ns),
             number(cost.learning_ns),
+            cost.verdict.to_string(),
         ]);
     }
     report::align_right(&mut rows, 1..3);
     report::line(rows)?;
     report::line(
-        "Processor time on this machine. Trail 3.1: a prediction takes less than 1000 ns.",
+        "Processor time on this machine. Trail 3.1: a prediction takes less than 1000 ns on a Pentium II of 300 MHz.",
     )?;
     Ok(ExitCode::SUCCESS)
 }
@@ -121,10 +131,16 @@ fn cost(predictor: &'static str, file: &DriveFile, map: &TrackMap, mut head: imp
         }
         free_from = write.end();
     }
+    let prediction_ns = median(predicting) / PREDICTIONS as f64;
     Cost {
         predictor,
-        prediction_ns: median(predicting) / PREDICTIONS as f64,
+        prediction_ns,
         learning_ns: median(learning),
+        verdict: if prediction_ns < PAPER_NS {
+            "held"
+        } else {
+            "missed"
+        },
     }
 }
 

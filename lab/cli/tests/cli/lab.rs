@@ -150,8 +150,10 @@ fn the_cost_of_a_prediction_is_timed_for_each_predictor() {
             let ns = cost[key].as_f64().expect("a number");
             assert!(ns > 0.0 && ns < 1e6, "{cost}");
         }
+        let is_fast = cost["prediction_ns"].as_f64() < Some(1_000.0);
+        assert_eq!(cost["verdict"] == "held", is_fast, "{cost}");
     }
-    contains(&bench.ok(&["lab", "cost"]), "less than 1000 ns");
+    contains(&bench.ok(&["lab", "cost"]), "Trail 3.1: under 1000 ns");
     contains(
         &bench.fails(&["lab", "cost", "--drive", "ssd"]),
         "ssd has no platter to predict",

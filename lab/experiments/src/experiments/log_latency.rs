@@ -48,7 +48,7 @@ fn measure(drive: &DriveFile, kind: usize, load: &Load, seed: u64) -> Times {
         1 => group_commit(drive, load, RING, seed),
         2 => sequential(drive, load, RING, seed),
         3 => journal(drive, load, RING, seed),
-        _ => in_place(drive, load, seed),
+        _ => in_place(drive, load, None, seed),
     }
 }
 

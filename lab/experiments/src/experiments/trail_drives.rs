@@ -1,7 +1,10 @@
 //! A log that takes several drives in turn (Trail 5.1).
 
 use crate::experiment::{Context, Drives, Experiment, Outcome, Random};
-use crate::harness::{Arrivals, SimStore, StoreShape, Times, numbered_block};
+use crate::harness::{
+    Arrivals, Moves, Rig, SimStore, StoreShape, Times, TrailLog, all_tracks, formula,
+    numbered_block,
+};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -17,7 +20,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "Trail 5.1, the last optimisation",
     about: "Clients write durably, as soon as they can, to stores whose log has one, two or three drives of its own. While \
             one drive writes, the head of the next one goes to a free track. This is the product's log, once with a new \
-            track for each write, as in the paper, and once with its own rule.",
+            track for each write, as in the paper, and once with its own rule; beside the paper's log of one drive, which moves \
+            its head after each write.",
     drives: Drives::Some(&["st41601n", "hp_c3010", "atlas10k", "hylog2003", "sata2tb"]),
     run,
 };
@@ -255,12 +259,20 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         let index = cases.iter().position(|other| *other == case);
         &measured[index.expect("each case is measured")]
     };
+    let moving_ms = context.map(drives, |drive| {
+        let (map, rig) = (all_tracks(drive), Rig::new(drive, context.seed(1)));
+        let head = formula(drive, &map);
+        TrailLog::new(rig, &map, head, Moves::EachWrite).mean_with_move(1, LEARNT / 10, writes)
+    });
     Outcome {
-        findings: findings(drives, &at),
-        figures: vec![figure(drives, &cases, &measured, &at)],
+        findings: findings(drives, &moving_ms, &at),
+        figures: vec![figure(drives, &moving_ms, &cases, &measured, &at)],
         notes: vec![
             "The log drives are all of the same kind as the home's drive, 256 MiB of log in all; their platters do not turn in \
              step. A write of one sector changes a word of a block that the log has already."
+                .into(),
+            "A move after each write: a log of the laboratory with Trail's formula, because the product's log does not move a head \
+             before a write that waits already. Its time is that of the write and of the read that moves the head."
                 .into(),
             "A track for each write: Trail's formula, and the threshold at 0 % of a track. The product's rule: the predictor \
              that learns, after 500 writes to each drive, and the threshold at 30 %. Moves are reads that only move a \
@@ -276,7 +288,11 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     }
 }
 
-fn findings<'a>(drives: &[DriveFile], at: &dyn Fn(Case) -> &'a Measured) -> Vec<Finding> {
+fn findings<'a>(
+    drives: &[DriveFile],
+    moving_ms: &[f64],
+    at: &dyn Fn(Case) -> &'a Measured,
+) -> Vec<Finding> {
     let of = |drive, (rule, size), load, log_drives| {
         at(Case {
             drive,
@@ -297,13 +313,20 @@ fn findings<'a>(drives: &[DriveFile], at: &dyn Fn(Case) -> &'a Measured) -> Vec<
             let found = Finding::shown(what, rate, "writes/s").bound(Bound::AtLeast(500.0));
             findings.push(found.paper("333, with a move after each"));
         }
-        let what =
-            format!("{name}, a track for each write, two log drives: times the writes/s of one");
-        let mut found = Finding::shown(what, gain(drive, papers, Load::One), "");
-        if name == "st41601n" {
-            found = found.paper("2.14: 3.0 ms with a move, 1.40 ms without");
-        }
-        findings.push(found.bound(Bound::AtLeast(1.3)));
+        let what = format!(
+            "{name}, a track for each write, two log drives: times the writes/s of one that moves its head after each"
+        );
+        let two = of(drive, papers, Load::One, 2).writes_s;
+        let found = Finding::shown(what, two * moving_ms[drive] / 1e3, "");
+        findings.push(if name == "st41601n" {
+            let paper = found.paper("2.14: 3.0 ms with a move, 1.40 ms without");
+            paper.bound(Bound::Within {
+                value: 2.14,
+                percent: 20.0,
+            })
+        } else {
+            found.bound(Bound::AtLeast(1.3))
+        });
     }
     // The greatest value of a drive and a size of the product's rule, with their names.
     let greatest = |value: &dyn Fn(usize, (usize, usize)) -> f64| {
@@ -340,6 +363,7 @@ fn findings<'a>(drives: &[DriveFile], at: &dyn Fn(Case) -> &'a Measured) -> Vec<
 
 fn figure<'a>(
     drives: &[DriveFile],
+    moving_ms: &[f64],
     cases: &[Case],
     measured: &[Measured],
     at: &dyn Fn(Case) -> &'a Measured,
@@ -356,6 +380,23 @@ fn figure<'a>(
         "device writes for a write",
         "moves for a write",
     ]);
+    for (drive, moving_ms) in drives.iter().zip(moving_ms) {
+        let (mean, rate) = (number(*moving_ms), number(1e3 / moving_ms));
+        let cells = [
+            "a move after each write",
+            SIZES[0].1,
+            "1",
+            "1",
+            &mean,
+            "",
+            &rate,
+            "1",
+            "1",
+        ];
+        let mut row = vec![drive.name.clone()];
+        row.extend(cells.map(String::from));
+        table.row(row);
+    }
     for (case, measured) in cases.iter().zip(measured) {
         table.row(vec![
             drives[case.drive].name.clone(),

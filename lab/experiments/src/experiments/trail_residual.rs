@@ -58,7 +58,8 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let measured = context.map(&cases, |case| measure(context, drive, &map, *case, writes));
     let each = context.map(&[true, false], |paper| {
         let head = predictor(drive, &map, *paper);
-        moved_each_time(drive, &map, head, context.seed(13), writes)
+        let rig = Rig::new(drive, context.seed(13));
+        TrailLog::new(rig, &map, head, Moves::EachWrite).mean_with_move(2, WARM_UP, writes)
     });
     let of = |paper, sparse| {
         let case = Case {
@@ -70,8 +71,15 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         &measured[at.expect("each case is measured")]
     };
     let half = ms(turn(drive)) / 2.0;
-    let mut findings =
-        vec![Finding::shown("mean rotational latency without prediction", half, "ms").paper("5.5")];
+    let near = |value| Bound::Within {
+        value,
+        percent: 10.0,
+    };
+    let mut findings = vec![
+        Finding::shown("mean rotational latency without prediction", half, "ms")
+            .paper("5.5")
+            .bound(near(5.5)),
+    ];
     for (paper, most) in [(true, 0.5), (false, 0.2)] {
         for sparse in [true, false] {
             let what = format!(
@@ -91,13 +99,15 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     findings.extend([
         Finding::shown("a move of the head by a read", of(true, true).move_ms, "ms")
             .paper("1.5")
+            .bound(near(1.5))
             .because(least_move(drive)),
         Finding::shown(
             "one-sector writes a second, the head being moved after each, formula",
             1000.0 / each[0],
             "/s",
         )
-        .paper("333"),
+        .paper("333")
+        .bound(near(333.0)),
         Finding::shown("the same, online", 1000.0 / each[1], "/s"),
     ]);
     let line = |paper, sparse, style, color| {
@@ -235,26 +245,6 @@ fn predictor(drive: &DriveFile, map: &TrackMap, paper: bool) -> Box<dyn Head> {
     } else {
         online(map)
     }
-}
-
-/// Mean time in ms of a write of two sectors and the following move.
-fn moved_each_time(
-    drive: &DriveFile,
-    map: &TrackMap,
-    head: Box<dyn Head>,
-    seed: u64,
-    writes: u64,
-) -> f64 {
-    let mut log = TrailLog::new(Rig::new(drive, seed), map, head, Moves::EachWrite);
-    let mut begin = Nanos(0);
-    for number in 0..WARM_UP + writes {
-        if number == WARM_UP {
-            begin = log.rig.now();
-        }
-        log.write(2);
-        log.after_write();
-    }
-    ms(log.rig.now().since(begin)) / writes as f64
 }
 
 /// The reasons for the duration of a move.

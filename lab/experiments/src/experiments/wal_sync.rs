@@ -173,7 +173,7 @@ fn sync(drive: &DriveFile, rule: Rule, messages: u64, seed: u64) -> Measured {
         pool_pages: POOL,
         rule,
         commit: Commit::Written,
-        log_piece: None,
+        log_request: None,
         checkpoint_at: 0.25,
         processor: MESSAGE,
     };

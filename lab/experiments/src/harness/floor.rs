@@ -82,10 +82,13 @@ impl Floor {
         ready + back + overhead.write_done_ms
     }
 
-    /// Time in which the sectors of `write` pass under the heads, in milliseconds. They are on one track.
+    /// Time in which the sectors of `write` pass under the heads, in milliseconds. They are on one track. Where the bus is
+    /// slower than the platter, each sector is written after it has crossed the bus.
     pub fn transfer_ms(&self, write: &Access) -> f64 {
         let track = self.geometry.extent(write.first).track_sectors;
-        f64::from(write.sectors) * self.turn_ns / f64::from(track) / 1e6
+        let sector = self.turn_ns / f64::from(track) / 1e6;
+        let slower = self.spec.bus.write_sector_ms.max(sector);
+        f64::from(write.sectors - 1) * slower + sector
     }
 
     /// The time that `write` waited for the platter.

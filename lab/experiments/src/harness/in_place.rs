@@ -5,16 +5,17 @@ use super::times::Times;
 use crate::experiment::Random;
 use tonearm_base::Nanos;
 use tonearm_drive::{Drive, DriveOptions};
-use tonearm_drive_file::DriveFile;
+use tonearm_drive_file::{DriveFile, Scheduler};
 use tonearm_world::{DriveRequest, Kind, Timing};
 
-/// Writes at random places of the whole of `drive`, one of each process at a time. The drive's own scheduler orders the
-/// waiting writes.
-pub fn in_place(drive: &DriveFile, load: &Load, seed: u64) -> Times {
+/// Writes at random places of the whole of `drive`, one of each process at a time. Waiting writes are served in the order of
+/// `scheduler`, or in the drive's own.
+pub fn in_place(drive: &DriveFile, load: &Load, scheduler: Option<Scheduler>, seed: u64) -> Times {
     let mut random = Random::new(seed, 0);
     let options = DriveOptions {
         seed,
         phase: random.unit(),
+        scheduler,
         ..DriveOptions::default()
     };
     let mut disk = Drive::new(&drive.spec, &options);

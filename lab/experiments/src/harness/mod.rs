@@ -35,7 +35,7 @@ pub use layouts::{
     INTERVAL, OLTP_WRITES, OURS, PAGES, PAPER, chunk_bytes, measured, normalised_row,
     normalised_table, oltp, paper_drive, scattered, service_ms, steady, steady_by, updates, within,
 };
-pub use load::{Arrivals, Load, Processes, numbered_block};
+pub use load::{Arrivals, Load, numbered_block};
 pub use machine::{Host, Machine, Meter, Spent as DriveSpent};
 pub use mimic_log::{Lost, Writes, write_log};
 pub use profiling::{

@@ -151,6 +151,7 @@ impl<'a> StoreShape<'a> {
 }
 
 /// The plan of a store.
+#[derive(Clone)]
 pub struct Planned {
     plan: CreatePlan,
     array: Option<ArrayPlan>,
@@ -159,6 +160,12 @@ pub struct Planned {
 }
 
 impl Planned {
+    /// How many drives it needs.
+    fn drives(&self) -> usize {
+        let parts = self.parts.iter().map(|(drive, _)| drive + 1);
+        parts.max().unwrap_or(0)
+    }
+
     /// Bytes that are needed of drive `index`.
     pub fn bytes_of(&self, index: usize) -> u64 {
         let parts = self.parts.iter().filter(|(drive, _)| *drive == index);
@@ -171,6 +178,8 @@ pub struct SimStore {
     /// Its executor, whose clock is the drives'.
     pub rt: Rt,
     planned: Planned,
+    /// Unless it is on a part of a drive of another world.
+    world: Option<SimWorld>,
     drives: Vec<Rc<Counted>>,
     memory_bytes: u64,
 }
@@ -182,12 +191,33 @@ impl SimStore {
     /// The error of the engine.
     pub fn create(shape: &StoreShape<'_>, seed: u64) -> Result<Self, DiskError> {
         let planned = shape.plan()?;
+        let drives = 0..planned.drives();
+        let blank = drives.map(|index| DiskImage::new(planned.bytes_of(index)));
+        Self::write(Self::on(shape, planned.clone(), blank.collect(), seed))
+    }
+
+    /// The store after a power cut now: on drives like those of `shape`, with the writes that had completed.
+    ///
+    /// # Panics
+    /// When the store is on a part of a drive.
+    #[must_use]
+    pub fn after_power_cut(&self, shape: &StoreShape<'_>, seed: u64) -> Self {
+        let world = self
+            .world
+            .as_ref()
+            .expect("a store with a world of its own");
+        Self::on(shape, self.planned.clone(), world.images(), seed)
+    }
+
+    /// A store on drives with this content.
+    fn on(shape: &StoreShape<'_>, planned: Planned, images: Vec<DiskImage>, seed: u64) -> Self {
         let homes = std::iter::repeat_n(shape.drive, shape.disks);
         let logs = shape.log_drive.into_iter();
         let logs = logs.flat_map(|drive| std::iter::repeat_n(drive, shape.log_drives));
         let files: Vec<&DriveFile> = homes.chain(logs).collect();
-        let disks = files.iter().zip(0..).map(|(drive, index)| SimDisk {
-            image: DiskImage::new(planned.bytes_of(index as usize)),
+        let disks = files.iter().zip(images).zip(0..);
+        let disks = disks.map(|((drive, image), index)| SimDisk {
+            image,
             timing: Box::new(Drive::new(
                 &drive.spec,
                 &DriveOptions {
@@ -212,12 +242,13 @@ impl SimStore {
             let device = RawDevice::new(&rt, id, bytes, SECTOR, &format!("drive {index}"));
             Rc::new(Counted::new(Rc::new(device)))
         });
-        Self::write(Self {
+        Self {
             drives: drives.collect(),
             rt,
             planned,
+            world: Some(world),
             memory_bytes: shape.memory_bytes,
-        })
+        }
     }
 
     /// Creates a store of one drive on `drive`, a part of a drive of the world of `rt`.
@@ -233,6 +264,7 @@ impl SimStore {
             drives: vec![Rc::new(Counted::new(drive))],
             rt: rt.clone(),
             planned: shape.plan()?,
+            world: None,
             memory_bytes: shape.memory_bytes,
         })
     }
@@ -318,7 +350,8 @@ impl SimStore {
         (sum(&[Op::Read]), sum(&[Op::Write, Op::WriteDurable]))
     }
 
-    fn members(&self) -> Vec<MemberDevice> {
+    /// Its members: the drives of the home, then those of the log; or the log of an array first.
+    pub fn members(&self) -> Vec<MemberDevice> {
         let parts = self.planned.parts.iter().enumerate();
         let members = parts.map(|(index, (drive, range))| {
             let drive: Rc<dyn Device> = self.drives[*drive].clone();

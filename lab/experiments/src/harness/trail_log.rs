@@ -5,13 +5,13 @@
 //!
 //! It is not the product's log (`disk/trail`), because the paper's figures need what that log does not do: records of one
 //! data sector of a new block (its blocks have 4 KiB), a move of the head after each write also when the next write waits
-//! already, a utilisation of tracks without its marker sectors, and the least time of the drive at the moment of each single
+//! already, and the least time of the drive at the moment of each single
 //! write. Each experiment that uses it says which of these it needs. The experiments `trail-drives`, `aru` and `sqlite`
 //! measure the product's log.
 
 use super::load::{Load, Processes};
 use super::rig::Rig;
-use super::times::Times;
+use super::times::{Times, ms};
 use crate::experiment::Random;
 use tonearm_base::Nanos;
 use tonearm_head::{Access, Head, Span, Track, TrackMap, refresh_place};
@@ -40,7 +40,7 @@ pub struct TrailLog<'a> {
     last: Option<Access>,
     read: Option<Access>,
     refreshes: u64,
-    /// Physical writes and their sectors; tracks that were left and their used sectors.
+    /// Physical writes and moves.
     pub totals: Totals,
 }
 
@@ -53,12 +53,6 @@ pub struct Totals {
     pub moves: u64,
     /// Time of those.
     pub move_time: Nanos,
-    /// Tracks that were left.
-    pub tracks: u64,
-    /// Sectors that were used on them.
-    pub used_sectors: u64,
-    /// Sectors that they have.
-    pub track_sectors: u64,
 }
 
 impl<'a> TrailLog<'a> {
@@ -81,13 +75,6 @@ impl<'a> TrailLog<'a> {
         }
     }
 
-    /// The same log, from track `index` on.
-    pub fn from(mut self, index: u64) -> Self {
-        self.track = self.map.track(index);
-        self.free = vec![span(&self.track)];
-        self
-    }
-
     /// The last write.
     ///
     /// # Panics
@@ -99,11 +86,6 @@ impl<'a> TrailLog<'a> {
     /// The read after the last write, if there was one.
     pub fn last_read(&self) -> Option<Access> {
         self.read
-    }
-
-    /// The drive, without the log.
-    pub fn into_rig(self) -> Rig {
-        self.rig
     }
 
     /// Lets `time` pass.
@@ -220,6 +202,19 @@ impl<'a> TrailLog<'a> {
         self.rig.wait_until(time);
     }
 
+    /// The mean time in ms of a write of `sectors` sectors and of what follows it, after `warm_up` writes.
+    pub fn mean_with_move(&mut self, sectors: u32, warm_up: u64, writes: u64) -> f64 {
+        let mut begin = self.rig.now();
+        for number in 0..warm_up + writes {
+            if number == warm_up {
+                begin = self.rig.now();
+            }
+            self.write(sectors);
+            self.after_write();
+        }
+        ms(self.rig.now().since(begin)) / writes as f64
+    }
+
     /// Serves `load`.
     pub fn serve(&mut self, load: &Load, seed: u64) -> Times {
         let mut random = Random::new(seed, 5);
@@ -246,9 +241,6 @@ impl<'a> TrailLog<'a> {
     }
 
     fn enter(&mut self, track: Track) {
-        self.totals.tracks += 1;
-        self.totals.used_sectors += u64::from(self.used);
-        self.totals.track_sectors += u64::from(self.track.sectors);
         self.free = vec![span(&track)];
         self.used = 0;
         self.track = track;
@@ -267,11 +259,6 @@ impl Totals {
     /// Mean time of a move in milliseconds.
     pub fn move_ms(&self) -> f64 {
         self.move_time.0 as f64 / 1e6 / self.moves.max(1) as f64
-    }
-
-    /// Share of the tracks' sectors that was used, in percent.
-    pub fn used_percent(&self) -> f64 {
-        100.0 * self.used_sectors as f64 / self.track_sectors.max(1) as f64
     }
 }
 

@@ -131,7 +131,7 @@ pub fn options_of(rule: Rule, pages: u64, loaded: u64) -> DatabaseOptions {
         pool_pages: POOL_PAGES,
         rule,
         commit: Commit::Written,
-        log_piece: None,
+        log_request: None,
         checkpoint_at: 0.3,
         processor: Nanos(0),
     }

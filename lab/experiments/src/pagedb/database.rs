@@ -23,7 +23,7 @@ const LOG_FULL: f64 = 0.75;
 pub enum Commit {
     /// When the log has written its record.
     Written,
-    /// At once. The log is written when its buffer of so many bytes is full (Trail 5.2, group commit).
+    /// At once. The log is written when its buffer of so many bytes, a multiple of a sector, is full (Trail 5.2, group commit).
     Buffered(usize),
 }
 
@@ -51,8 +51,8 @@ pub struct DatabaseOptions {
     pub rule: Rule,
     /// When commits are answered.
     pub commit: Commit,
-    /// Bytes of a write of the log; `None` for a whole group.
-    pub log_piece: Option<usize>,
+    /// Bytes of a request of the log, all of which are sent at a time; `None` for one request for each write.
+    pub log_request: Option<usize>,
     /// A checkpoint begins when this share of the log is needed, below 0.7.
     pub checkpoint_at: f64,
     /// Time of the only processor for a transaction.
@@ -148,7 +148,7 @@ impl Database {
             boot.first_lsn,
         );
         Rc::new(Self {
-            log: log.in_pieces(options.log_piece),
+            log: log.in_requests(options.log_request),
             pool: RefCell::new(Pool::new(options.pool_pages, options.pages, options.loaded)),
             rt: rt.clone(),
             memory: BufPool::new(4 << 20),
@@ -219,11 +219,6 @@ impl Database {
         if pinned.is_empty() {
             return 0;
         }
-        if let Commit::Buffered(most) = self.options.commit
-            && self.log.buffered() as u64 + log_bytes > most as u64
-        {
-            self.log.force_all().await;
-        }
         let lsn = self.change(&pinned, log_bytes);
         if self.log.used() > self.options.checkpoint_at && !self.checkpointing.replace(true) {
             let own = self.clone();
@@ -231,7 +226,10 @@ impl Database {
                 .spawn_detached(async move { own.checkpoint().await });
         }
         match (self.options.commit, self.options.rule) {
-            (Commit::Buffered(most), _) if self.log.buffered() < most => return lsn,
+            (Commit::Buffered(bytes), _) => {
+                self.log.write_full(bytes).await;
+                return lsn;
+            }
             (_, Rule::EachCommit) => self.log.make_durable(lsn, Cause::Commit).await,
             _ => self.log.force(lsn).await,
         }

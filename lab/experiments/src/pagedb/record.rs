@@ -1,16 +1,18 @@
 //! Log records, and the blocks in which they are written.
 //!
-//! A block is what one write of the log takes: a header and records, to a multiple of a sector. It is valid if and only
-//! if its header names the position at which it is read, and its checksum is right. The epoch distinguishes it from what an
-//! earlier life of the database left at the place: it grows with each recovery.
+//! A block is what one write of the log takes: a header and a part of the stream of records, to a multiple of a sector. It is
+//! valid if and only if its header names the position at which it is read, and its checksum is right. The epoch distinguishes it
+//! from what an earlier life of the database left at the place: it grows with each recovery. A record may end in a later block
+//! than it begins in.
 //!
 //! | bytes of a block | content |
 //! | --- | --- |
 //! | 0..4 | CRC-32C of the rest of the header and of the records |
 //! | 4..8 | epoch |
 //! | 8..16 | position in the log |
-//! | 16..24 | number (LSN) of the first record |
-//! | 24..28, 28..32 | records, and their bytes |
+//! | 16..24 | number (LSN) of the first record that ends in it |
+//! | 24..28, 28..32 | records that end in it, and all bytes of records |
+//! | 32..36 | bytes at the start of a record that began in the block before |
 //!
 //! A record: its bytes (4), the number of pages that it changes (4), and for each the page (4) and the number of the
 //! record that changed it before (8). Then zeroes for the images that a real record has.
@@ -21,7 +23,7 @@ use tonearm_base::crc32c;
 /// Bytes of a sector, of which blocks are multiples.
 pub const SECTOR: u64 = 512;
 /// Bytes of a block's header.
-pub const HEADER: usize = 32;
+pub const HEADER: usize = 36;
 const RECORD_HEADER: usize = 8;
 const CHANGE: usize = 12;
 
@@ -42,6 +44,7 @@ pub struct Block {
     pub first_lsn: u64,
     pub records: u32,
     pub record_bytes: u32,
+    pub continued_bytes: u32,
 }
 
 /// Appends a record of at least `bytes` bytes.
@@ -79,7 +82,7 @@ impl Block {
         (HEADER as u64 + u64::from(self.record_bytes)).next_multiple_of(SECTOR)
     }
 
-    /// Number of the last record.
+    /// Number of the last record that ends in it, or of the one before if none does.
     pub fn last_lsn(&self) -> u64 {
         self.first_lsn + u64::from(self.records) - 1
     }
@@ -91,6 +94,7 @@ impl Block {
         bytes[16..24].copy_from_slice(&self.first_lsn.to_le_bytes());
         bytes[24..28].copy_from_slice(&self.records.to_le_bytes());
         bytes[28..32].copy_from_slice(&self.record_bytes.to_le_bytes());
+        bytes[32..36].copy_from_slice(&self.continued_bytes.to_le_bytes());
         let crc = crc32c(&bytes[4..HEADER + self.record_bytes as usize]);
         bytes[..4].copy_from_slice(&crc.to_le_bytes());
     }
@@ -103,8 +107,9 @@ impl Block {
             first_lsn: long(bytes, 16),
             records: word(bytes, 24),
             record_bytes: word(bytes, 28),
+            continued_bytes: word(bytes, 32),
         };
-        let fits = block.position == position && block.records > 0 && block.bytes() <= most;
+        let fits = block.position == position && block.record_bytes > 0 && block.bytes() <= most;
         fits.then_some(block)
     }
 

@@ -114,16 +114,21 @@ pub async fn recover(devices: &Devices, page_bytes: u32) -> Result<Recovered, Da
 async fn scan(log: &Rc<dyn Device>, memory: &BufPool, boot: &Boot) -> (Vec<Vec<Change>>, u64) {
     let ring = log.size_bytes();
     let (mut records, mut position) = (Vec::new(), boot.position);
+    // The next record, and the start of it that the blocks so far have.
+    let mut next: Option<(u64, Vec<u8>)> = None;
     loop {
-        let expected = boot.first_lsn + records.len() as u64;
         let left = boot.position + ring - position;
         if left < SECTOR {
             return (records, position);
         }
         let start = read_ring(log, memory, position, SECTOR).await;
+        let follows = |block: &Block| match &next {
+            Some((lsn, _)) => block.first_lsn == *lsn,
+            None => block.first_lsn <= boot.first_lsn,
+        };
         let block = Block::header(&start, position, left)
             .filter(|block| block.epoch == boot.epoch)
-            .filter(|block| (block.first_lsn..=block.last_lsn()).contains(&expected));
+            .filter(follows);
         let Some(block) = block else {
             return (records, position);
         };
@@ -131,15 +136,28 @@ async fn scan(log: &Rc<dyn Device>, memory: &BufPool, boot: &Boot) -> (Vec<Vec<C
         if !block.is_whole(&bytes) {
             return (records, position);
         }
-        let mut rest = &bytes[HEADER..];
-        for lsn in block.first_lsn..=block.last_lsn() {
+        position += block.bytes();
+        let own = &bytes[HEADER..HEADER + block.record_bytes as usize];
+        let (mut lsn, stream) = match next.take() {
+            Some((lsn, start)) => (lsn, [&start, own].concat()),
+            // The log may begin with the rest of a record that is not needed.
+            None if block.continued_bytes == block.record_bytes && block.records == 0 => continue,
+            None => {
+                let continued = block.continued_bytes as usize;
+                let first = block.first_lsn + u64::from(continued > 0);
+                (first, own[continued..].to_vec())
+            }
+        };
+        let mut rest = stream.as_slice();
+        while lsn <= block.last_lsn() {
             let changes = decode_record(&mut rest);
-            // The first block may begin with records that are not needed.
-            if lsn >= expected {
+            // The first blocks may have records that are not needed.
+            if lsn >= boot.first_lsn {
                 records.push(changes);
             }
+            lsn += 1;
         }
-        position += block.bytes();
+        next = Some((lsn, rest.to_vec()));
     }
 }
 

@@ -26,25 +26,21 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// `drives`, each with so many bytes in use, with their caches as `cache` says. The requests of a host wait in the
-    /// order of their places, as the port driver of an operating system sorts them.
-    pub fn drives(
-        drives: &[(&DriveFile, u64)],
-        cache: bool,
-        seed: u64,
-    ) -> (Rt, Vec<Rc<dyn Device>>) {
-        let disks = drives.iter().map(|(drive, bytes)| SimDisk {
+    /// `drives`, each with so many bytes in use, and with its cache on or off. The requests of a host wait in the order of
+    /// their places, as the port driver of an operating system sorts them.
+    pub fn drives(drives: &[(&DriveFile, u64, bool)], seed: u64) -> (Rt, Vec<Rc<dyn Device>>) {
+        let disks = drives.iter().map(|(drive, bytes, cache)| SimDisk {
             image: DiskImage::new(*bytes),
             timing: Box::new(Drive::new(
                 &drive.spec,
                 &DriveOptions {
                     seed,
                     scheduler: Some(Scheduler::CLook),
-                    write_cache: Some(cache),
+                    write_cache: Some(*cache),
                     ..DriveOptions::default()
                 },
             )),
-            write_cache: cache,
+            write_cache: *cache,
             zeroing: Zeroing::Command,
         });
         let options = SimOptions {
@@ -54,7 +50,7 @@ impl Machine {
         };
         let world = SimWorld::with_disks(options, disks.collect());
         let rt = Rt::new(world.driver());
-        let devices = drives.iter().zip(0..).map(|((drive, bytes), id)| {
+        let devices = drives.iter().zip(0..).map(|((drive, bytes, _), id)| {
             let device = RawDevice::new(&rt, DeviceId(id), *bytes, 512, &drive.name);
             Rc::new(device) as Rc<dyn Device>
         });
@@ -71,7 +67,7 @@ impl Machine {
         seed: u64,
     ) -> Self {
         let all = data_bytes + log_bytes;
-        let (rt, devices) = Self::drives(&[(drive, all)], rule != Rule::Through, seed);
+        let (rt, devices) = Self::drives(&[(drive, all, rule != Rule::Through)], seed);
         let part = |range| Rc::new(Section::new(devices[0].clone(), range)) as Rc<dyn Device>;
         Self::new(rt, part(data_bytes..all), part(0..data_bytes))
     }
@@ -143,7 +139,7 @@ impl TpccRun {
             pool_pages: (loaded as f64 * self.pool_share) as usize,
             rule: self.rule,
             commit: Commit::Written,
-            log_piece: None,
+            log_request: None,
             checkpoint_at: self.checkpoint_at,
             processor: self.processor,
         };

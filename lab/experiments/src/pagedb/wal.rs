@@ -3,14 +3,16 @@
 //! Invariants:
 //! 1. `durable_lsn <= flush_lsn < next_lsn` (5.1 of the paper): the device has said that records up to `flush_lsn` are
 //!    written; a power cut cannot take those up to `durable_lsn`.
-//! 2. One write is under way at a time. All records that come meanwhile go into the next one.
+//! 2. One write is under way at a time. Records that come meanwhile go into later ones. A write takes all records, or as many
+//!    bytes of them as a buffer has.
 //! 3. Blocks from `start` on are not overwritten.
 
 use super::record::{Block, Change, HEADER, SECTOR, encode_record};
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool};
-use tonearm_device::Device;
+use tonearm_device::{Device, DeviceIo};
 use tonearm_rt::{Data, Notify, Op, Rt};
 
 /// What the database does about the drive's volatile cache.
@@ -40,10 +42,8 @@ pub enum Cause {
 /// What the log has done.
 #[derive(Clone, Copy, Default, PartialEq, Debug)]
 pub struct WalCounts {
-    /// Groups of records that were written.
+    /// Blocks that were written.
     pub writes: u64,
-    /// Writes to the device.
-    pub pieces: u64,
     /// Their bytes.
     pub bytes: u64,
     /// Time of these writes, in nanoseconds.
@@ -59,8 +59,8 @@ pub struct Wal {
     memory: BufPool,
     /// Size of the ring.
     ring: u64,
-    /// Bytes of a write, if a group is not written in one: the blocks of a file system that writes them one by one.
-    piece: Option<usize>,
+    /// Bytes of a request, if a block is not written by one: a file system requests each of its blocks, and then waits for all.
+    request: Option<usize>,
     rule: Rule,
     state: RefCell<State>,
     changed: Notify,
@@ -74,6 +74,10 @@ struct State {
     durable_lsn: u64,
     /// The next block: its header, which is empty yet, and records.
     buffer: Vec<u8>,
+    /// Where each record ends in it.
+    ends: VecDeque<usize>,
+    /// Bytes at its start of a record that began in the block before.
+    continued: usize,
     /// Position of that block.
     position: u64,
     /// Position of the oldest block that is needed.
@@ -97,7 +101,7 @@ impl Wal {
             ring: device.size_bytes(),
             device,
             memory: BufPool::new(1 << 20),
-            piece: None,
+            request: None,
             rule,
             state: RefCell::new(State {
                 epoch,
@@ -106,6 +110,8 @@ impl Wal {
                 // Not known before the first flush (5.3).
                 durable_lsn: 0,
                 buffer: vec![0; HEADER],
+                ends: VecDeque::new(),
+                continued: 0,
                 position,
                 start: position,
                 writing: false,
@@ -116,10 +122,10 @@ impl Wal {
         }
     }
 
-    /// The same, with a group written in pieces of `bytes`, one after the other.
+    /// The same, with a block written by requests of `bytes`, all at a time.
     #[must_use]
-    pub fn in_pieces(mut self, bytes: Option<usize>) -> Self {
-        self.piece = bytes;
+    pub fn in_requests(mut self, bytes: Option<usize>) -> Self {
+        self.request = bytes;
         self
     }
 
@@ -136,11 +142,6 @@ impl Wal {
     /// Up to this record a power cut can take nothing.
     pub fn durable_lsn(&self) -> u64 {
         self.state.borrow().durable_lsn
-    }
-
-    /// Bytes of records that are not being written yet.
-    pub fn buffered(&self) -> usize {
-        self.state.borrow().buffer.len() - HEADER
     }
 
     /// Share of the ring that is needed.
@@ -160,6 +161,8 @@ impl Wal {
     pub fn append(&self, changes: &[Change], bytes: u64) -> u64 {
         let mut state = self.state.borrow_mut();
         encode_record(changes, bytes, &mut state.buffer);
+        let end = state.buffer.len();
+        state.ends.push_back(end);
         state.next_lsn += 1;
         state.next_lsn - 1
     }
@@ -170,15 +173,20 @@ impl Wal {
             if self.state.borrow().writing {
                 self.changed.wait().await;
             } else {
-                self.write_block().await;
+                self.write_block(usize::MAX).await;
             }
         }
     }
 
-    /// Waits until the device has completed the writes of all records so far.
-    pub async fn force_all(&self) {
-        let last = self.next().1 - 1;
-        self.force(last).await;
+    /// Writes blocks of `bytes` bytes as long as there are records for one. The last record may continue in the next block.
+    pub async fn write_full(&self, bytes: usize) {
+        while self.state.borrow().buffer.len() >= bytes {
+            if self.state.borrow().writing {
+                self.changed.wait().await;
+            } else {
+                self.write_block(bytes).await;
+            }
+        }
     }
 
     /// Makes the log durable up to record `lsn`, by the rule of 5.2.
@@ -230,41 +238,24 @@ impl Wal {
         self.changed.notify();
     }
 
-    async fn write_block(&self) {
-        let (block, bytes) = {
-            let mut state = self.state.borrow_mut();
-            state.writing = true;
-            let mut bytes = std::mem::replace(&mut state.buffer, vec![0; HEADER]);
-            let block = Block {
-                epoch: state.epoch,
-                position: state.position,
-                first_lsn: state.flush_lsn + 1,
-                records: (state.next_lsn - 1 - state.flush_lsn) as u32,
-                record_bytes: (bytes.len() - HEADER) as u32,
-            };
-            bytes.resize(block.bytes() as usize, 0);
-            block.seal(&mut bytes);
-            state.position += block.bytes();
-            assert!(
-                state.position - state.start <= self.ring,
-                "transactions wait for room before they begin"
-            );
-            (block, bytes)
-        };
+    async fn write_block(&self, most: usize) {
+        let (block, bytes) = self.state.borrow_mut().take_block(most, self.ring);
         let begun = self.rt.now();
-        let (mut at, mut pieces) = (0, 0);
+        let (mut at, mut requests) = (0, Vec::new());
         while at < bytes.len() {
-            pieces += 1;
             let offset = (block.position + at as u64) % self.ring;
             let left = (self.ring - offset).min((bytes.len() - at) as u64) as usize;
-            let part = left.min(self.piece.unwrap_or(left));
+            let part = left.min(self.request.unwrap_or(left));
             let buf = self.memory.copy_of(&bytes[at..at + part]);
-            write(&*self.device, self.rule, offset, buf).await;
+            requests.push(start_write(&*self.device, self.rule, offset, buf));
             at += part;
+        }
+        for request in requests {
+            let (result, _) = request.await;
+            result.expect("a simulated drive writes");
         }
         let mut counts = self.counts.get();
         counts.writes += 1;
-        counts.pieces += pieces;
         counts.bytes += block.bytes();
         counts.write_nanos += self.rt.now().since(begun).0;
         self.counts.set(counts);
@@ -279,13 +270,53 @@ impl Wal {
     }
 }
 
+impl State {
+    /// Takes the next block of at most `most` bytes off the buffer.
+    fn take_block(&mut self, most: usize, ring: u64) -> (Block, Vec<u8>) {
+        self.writing = true;
+        let mut bytes = std::mem::replace(&mut self.buffer, vec![0; HEADER]);
+        let cut = bytes.len().min(most);
+        self.buffer.extend(bytes.drain(cut..));
+        let records = self.ends.partition_point(|end| *end <= cut);
+        let last = self.ends.drain(..records).next_back();
+        let block = Block {
+            epoch: self.epoch,
+            position: self.position,
+            first_lsn: self.flush_lsn + 1,
+            records: records as u32,
+            record_bytes: (cut - HEADER) as u32,
+            continued_bytes: self.continued.min(cut - HEADER) as u32,
+        };
+        for end in &mut self.ends {
+            *end = *end - cut + HEADER;
+        }
+        let is_whole = last == Some(cut);
+        self.continued = match self.ends.front() {
+            Some(end) if !is_whole => end - HEADER,
+            _ => 0,
+        };
+        bytes.resize(block.bytes() as usize, 0);
+        block.seal(&mut bytes);
+        self.position += block.bytes();
+        assert!(
+            self.position - self.start <= ring,
+            "transactions wait for room before they begin"
+        );
+        (block, bytes)
+    }
+}
+
 /// Writes to a device: durably where every write is, so that a device with a cache bypasses it.
 pub async fn write(device: &dyn Device, rule: Rule, offset: u64, buf: Buf) {
+    let (result, _) = start_write(device, rule, offset, buf).await;
+    result.expect("a simulated drive writes");
+}
+
+fn start_write(device: &dyn Device, rule: Rule, offset: u64, buf: Buf) -> DeviceIo {
     debug_assert!((buf.len() as u64).is_multiple_of(SECTOR));
     let op = match rule {
         Rule::Through => Op::WriteDurable,
         Rule::Trusting | Rule::Enforced | Rule::EachCommit => Op::Write,
     };
-    let (result, _) = device.io(op, offset, 0, Data::whole(buf)).await;
-    result.expect("a simulated drive writes");
+    device.io(op, offset, 0, Data::whole(buf))
 }

@@ -17,16 +17,17 @@ fn held(report: &Report, what: &str) {
 }
 
 #[test]
-fn log_speedup_matches_the_paper() {
+fn clustered_writes_wait_for_moves_of_the_head() {
     let report = quick("trail-latency");
-    held(&report, "the best of these");
-    assert_eq!(
-        finding(&report, "the best of these").paper.as_deref(),
-        Some("up to 11.85")
-    );
+    for processes in ["one process", "5 processes"] {
+        held(&report, &format!("{processes}: sizes of which clustered"));
+    }
+    let faster = finding(&report, "one process: times faster");
+    assert_eq!(faster.paper.as_deref(), Some("up to 11.85"));
+    assert!((6.0..11.85).contains(&faster.ours), "{}", faster.ours);
     // A write in place takes a seek and half a turn.
     let table = report.figures[0].table.as_ref().unwrap();
-    let in_place: f64 = table.rows[0][5].parse().unwrap();
+    let in_place: f64 = table.rows[0][7].parse().unwrap();
     assert!((14.0..24.0).contains(&in_place), "{in_place} ms");
 }
 
@@ -73,11 +74,14 @@ fn larger_batches_are_faster_down_to_the_drive_limit() {
     );
 }
 
+/// Without reads of pages commits come faster than the log takes them.
 #[test]
-fn tracks_fill_as_concurrency_grows() {
+fn tracks_fill_when_commits_wait_for_the_log() {
     let report = quick("trail-utilisation");
-    held(&report, "concurrency 12");
-    let used: Vec<f64> = report.findings.iter().map(|finding| finding.ours).collect();
+    held(&report, "with 4 terminals");
+    let rows = &report.figures[0].table.as_ref().unwrap().rows;
+    let used = rows.iter().filter(|row| row[1] == "all pages in memory");
+    let used: Vec<f64> = used.map(|row| row[3].parse().unwrap()).collect();
     assert!(used.windows(2).all(|pair| pair[0] < pair[1]), "{used:?}");
 }
 
@@ -85,9 +89,9 @@ fn tracks_fill_as_concurrency_grows() {
 fn log_end_search_is_cheap_and_write_back_expensive() {
     let report = quick("trail-recovery");
     held(&report, "100,000 tracks");
-    held(&report, "256 pending");
-    let mean = finding(&report, "tracks read in a log").ours;
-    assert!((14.0..=20.0).contains(&mean), "{mean}");
+    held(&report, "tracks read to find the end");
+    held(&report, "time to find the end");
+    assert!(finding(&report, "256 pending").ours > 3.5);
 }
 
 #[test]
