@@ -1,6 +1,7 @@
 //! The experiments.
 
 mod aru;
+mod aru_overhead;
 mod head_pauses;
 mod heads;
 mod hylog_array;
@@ -58,6 +59,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     wal_sync::EXPERIMENT,
     wal_tpcc::EXPERIMENT,
     aru::EXPERIMENT,
+    aru_overhead::EXPERIMENT,
     heads::EXPERIMENT,
     head_pauses::EXPERIMENT,
     log_latency::EXPERIMENT,

@@ -17,6 +17,7 @@ fn the_list_is_complete_and_each_experiment_is_described() {
         .collect();
     let expected = BTreeSet::from([
         "aru",
+        "aru-overhead",
         "head-pauses",
         "heads",
         "hylog-array",
