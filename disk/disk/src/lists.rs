@@ -13,6 +13,7 @@
 pub(crate) mod area;
 mod bits;
 pub(crate) mod check;
+mod direct;
 pub(crate) mod records;
 pub(crate) mod replay;
 pub(crate) mod shadow;

@@ -69,7 +69,10 @@ impl Pages {
 
     /// Blocks of the volume.
     pub fn blocks(&self) -> u64 {
-        let size = self.volume().map(|volume| volume.borrow().entry.size_bytes);
+        let volume = self.volume.borrow();
+        let size = volume
+            .as_ref()
+            .map(|volume| volume.borrow().entry.size_bytes);
         size.unwrap_or(0) / self.engine.block_size() as u64
     }
 
@@ -106,13 +109,12 @@ impl Pages {
     /// # Errors
     /// When it cannot be read or is damaged.
     pub async fn load(&self, page: u64) -> Result<Slice, DiskError> {
-        let home = self.home(page);
         loop {
             if let Some(known) = self.known(page) {
                 return Ok(known);
             }
             let version = self.version();
-            let read = self.engine.read(home, 1).await?;
+            let read = self.engine.read(self.home(page), 1).await?;
             let data = match read.into_iter().next() {
                 // The data is charged to the memory of the log. The copy is charged to this cache.
                 Some(Piece::Data(data)) if data.has_lease() => self.pool.copy_of(&data).share(),

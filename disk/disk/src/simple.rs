@@ -1,10 +1,11 @@
-//! Simple operations: recovery units of their own.
+//! Simple operations, each of which is one commit. Those on bytes and sizes are recovery units of their own. Those on lists and
+//! blocks are done straight on the committed state (`lists/direct.rs`).
 
 use crate::aru::Content;
 use crate::disk::Disk;
 use crate::error::DiskError;
 use crate::lists::area::Lists;
-use crate::lists::shadow::ListShadow;
+use crate::lists::shadow::{ListOp, ListShadow};
 use crate::lists::{BlockId, ListId};
 use crate::map;
 use crate::volume::Volume;
@@ -99,65 +100,53 @@ impl Disk {
     /// Makes an empty list.
     ///
     /// # Errors
-    /// As for `Aru::new_list`, and what `Aru::end` says.
+    /// When the store is full, or failed.
     #[boxed(?Send)]
     pub async fn new_list(&self) -> Result<ListId, DiskError> {
-        let mut aru = self.begin();
-        let list = aru.new_list().await?;
-        aru.end().await?;
-        Ok(list)
+        self.core().new_list().await.map(ListId)
     }
 
     /// Deletes a list with its blocks.
     ///
     /// # Errors
-    /// When there is no such list, and what `Aru::end` says.
+    /// When there is no such list, or the store is full or failed.
     #[boxed(?Send)]
     pub async fn delete_list(&self, list: ListId) -> Result<(), DiskError> {
-        let mut aru = self.begin();
-        aru.delete_list(list).await?;
-        aru.end().await?;
-        Ok(())
+        self.core()
+            .commit_op(ListOp::DeleteList(list.0), None)
+            .await
     }
 
     /// Makes a block of zeroes on a list, after `after` or at the head.
     ///
     /// # Errors
-    /// As for `Aru::new_block`, and what `Aru::end` says.
+    /// When there is no such list, `after` is not on it, or the store is full or failed.
     #[boxed(?Send)]
     pub async fn new_block(
         &self,
         list: ListId,
         after: Option<BlockId>,
     ) -> Result<BlockId, DiskError> {
-        let mut aru = self.begin();
-        let block = aru.new_block(list, after).await?;
-        aru.end().await?;
-        Ok(block)
+        let after = after.map(|after| after.0);
+        self.core().new_block(list.0, after).await.map(BlockId)
     }
 
     /// Takes a block off its list and frees it.
     ///
     /// # Errors
-    /// When there is no such block, and what `Aru::end` says.
+    /// When there is no such block, or the store is full or failed.
     #[boxed(?Send)]
     pub async fn delete_block(&self, block: BlockId) -> Result<(), DiskError> {
-        let mut aru = self.begin();
-        aru.delete_block(block).await?;
-        aru.end().await?;
-        Ok(())
+        self.core().commit_op(ListOp::Delete(block.0), None).await
     }
 
     /// Writes a block, as a whole.
     ///
     /// # Errors
-    /// As for `Aru::write_block`, and what `Aru::end` says.
+    /// When there is no such block, `data` is not as long as a block, or the store is full or failed.
     #[boxed(?Send)]
     pub async fn write_block(&self, block: BlockId, data: &[u8]) -> Result<(), DiskError> {
-        let mut aru = self.begin();
-        aru.write_block(block, data).await?;
-        aru.end().await?;
-        Ok(())
+        self.core().write_block(block.0, data).await
     }
 
     /// Reads a block in the committed state.

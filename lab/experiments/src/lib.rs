@@ -9,6 +9,9 @@ mod harness;
 pub mod html;
 mod known_misses;
 pub mod markdown;
+// For the tests, as `pagedb`.
+#[doc(hidden)]
+pub mod minix_ld;
 // For the tests: this library is large, and unit tests would compile it a second time.
 #[doc(hidden)]
 pub mod pagedb;

@@ -1,4 +1,4 @@
-//! Repeats the list operations of a recovery unit over the committed state when the unit ends.
+//! List operations over the committed state: those of a recovery unit when it ends, and simple ones.
 
 use super::Id;
 use super::area::Lists;
@@ -56,7 +56,11 @@ impl<'a> Replay<'a> {
         Ok(())
     }
 
-    async fn redo(&mut self, op: ListOp) -> Result<(), DiskError> {
+    /// Does one operation.
+    ///
+    /// # Errors
+    /// When it is not possible.
+    pub async fn redo(&mut self, op: ListOp) -> Result<(), DiskError> {
         match op {
             ListOp::NewList(list) => {
                 if self.list(list).await?.is_some() {

@@ -155,6 +155,44 @@ fn insertions_of_two_waiting_units_are_merged() {
     });
 }
 
+/// As above, without units.
+#[test]
+fn waiting_simple_operations_are_merged() {
+    on_disk(async |disk| {
+        let (list, blocks) = make(&disk, 3).await;
+        disk.engine().drain().await.unwrap();
+        let memory = disk.engine().options().memory_bytes;
+        let all = disk.engine().reserve(memory).await.unwrap();
+        let mut a = disk.new_block(list, Some(blocks[0]));
+        let mut b = disk.new_block(list, Some(blocks[0]));
+        let mut gone = disk.delete_block(blocks[1]);
+        let mut late = disk.new_block(list, Some(blocks[1]));
+        let mut write = disk.write_block(blocks[1], &[1; BLOCK]);
+        begun(&mut a).await;
+        begun(&mut b).await;
+        begun(&mut gone).await;
+        begun(&mut late).await;
+        begun(&mut write).await;
+        drop(all);
+        let (x, y) = (a.await.unwrap(), b.await.unwrap());
+        assert_ne!(x, y);
+        gone.await.unwrap();
+        // The predecessor and the block have been deleted meanwhile.
+        let errors = [late.await.unwrap_err(), write.await.unwrap_err()];
+        for error in errors {
+            assert!(matches!(error, DiskError::NoBlock(_)), "{error}");
+        }
+        assert_eq!(
+            disk.list_blocks(list).await.unwrap(),
+            [blocks[0], y, x, blocks[2]]
+        );
+        // What was taken for the refused operation is free again.
+        let again = disk.new_block(list, Some(x)).await.unwrap();
+        assert_eq!(again, BlockId(y.0 + 1));
+        sound(&disk).await;
+    });
+}
+
 #[test]
 fn a_unit_conflicts_when_its_predecessor_or_list_is_gone() {
     on_disk(async |disk| {

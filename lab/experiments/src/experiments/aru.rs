@@ -7,7 +7,7 @@ mod minix_cache;
 mod order;
 mod programs;
 mod runs;
-mod setup;
+pub(super) mod setup;
 mod small;
 mod smallest;
 mod tonearm;

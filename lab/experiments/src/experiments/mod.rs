@@ -2,6 +2,7 @@
 
 mod aru;
 mod head_history;
+mod aru_overhead;
 mod head_pauses;
 mod heads;
 mod hylog_array;
@@ -59,6 +60,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     wal_sync::EXPERIMENT,
     wal_tpcc::EXPERIMENT,
     aru::EXPERIMENT,
+    aru_overhead::EXPERIMENT,
     heads::EXPERIMENT,
     head_pauses::EXPERIMENT,
     head_history::EXPERIMENT,

@@ -1,6 +1,7 @@
 //! Parts that experiments share: a drive with one user, logs of several kinds, and loads.
 
 mod alternating;
+mod cpu;
 mod floor;
 mod grid;
 mod heads;
@@ -25,6 +26,7 @@ mod trail_log;
 mod volume_device;
 
 pub use alternating::Alternating;
+pub use cpu::{median, thread_cpu_ns};
 pub use floor::{Before, Floor};
 pub use grid::{Case, Grid};
 pub use heads::{formula, online};

@@ -18,6 +18,7 @@ fn the_list_is_complete_and_each_experiment_is_described() {
     let expected = BTreeSet::from([
         "aru",
         "head-history",
+        "aru-overhead",
         "head-pauses",
         "heads",
         "hylog-array",

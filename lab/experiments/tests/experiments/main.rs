@@ -4,6 +4,7 @@
 
 mod findings;
 mod framework;
+mod minix_ld;
 mod pagedb;
 mod pages;
 mod recommend;
