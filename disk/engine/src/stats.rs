@@ -287,6 +287,10 @@ store_stats! {
     write_cost_milli: gauge write_cost_milli = home.segments.hot.write_cost_milli;
     /// Live blocks that the cleaner has copied.
     cleaned_blocks: counter segments_cleaned_blocks = home.segments.cleaned_blocks;
+    /// Live blocks that the cleaner has moved into holes of other segments.
+    plugged_blocks: counter segments_plugged_blocks = home.segments.plugged_blocks;
+    /// Passes of the cleaner that moved blocks into holes.
+    plug_passes: counter cleaner_plug_passes = home.segments.plug_passes;
     /// Passes of the cleaner that chose segments by cost and age.
     age_passes: counter cleaner_age_passes = home.segments.age_passes;
     /// Passes of the cleaner that chose the emptiest segments, because free ones were short.

@@ -359,6 +359,10 @@ pub struct SegmentStats {
     pub cleaned_segments: u64,
     /// Live blocks in them, which it has copied.
     pub cleaned_blocks: u64,
+    /// Live blocks of emptied segments that were moved into holes of other segments.
+    pub plugged_blocks: u64,
+    /// Passes of the cleaner that moved blocks into holes.
+    pub plug_passes: u64,
     /// Passes of the cleaner that chose segments by cost and age.
     pub age_passes: u64,
     /// Passes that chose the emptiest segments, because free ones were short.

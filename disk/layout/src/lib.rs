@@ -24,5 +24,5 @@ pub use overwrite::{Overwrite, OverwriteMember};
 pub use queue::{Reader, WRITES_WHILE_READING};
 pub use report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};
 pub use segments::{
-    Policy, RebuildReport, Segments, SegmentsMember, SegmentsOptions, choose, worth,
+    Plugging, Policy, RebuildReport, Segments, SegmentsMember, SegmentsOptions, choose, worth,
 };

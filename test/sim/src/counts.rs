@@ -59,6 +59,8 @@ events! {
         Heated,
         /// The cleaner has copied a block.
         Cleaned,
+        /// The cleaner has moved a block into a hole of another segment.
+        Plugged,
         /// The cleaner has copied a note of a block that was overwritten in place.
         CarriedNote,
         /// A checkpoint of the block map was written.
@@ -125,6 +127,7 @@ impl Counts {
         self.met(Met::Cooled, stats.segments.cooled_blocks);
         self.met(Met::Heated, stats.segments.heated_blocks);
         self.met(Met::Cleaned, stats.segments.cleaned_blocks);
+        self.met(Met::Plugged, stats.segments.plugged_blocks);
         self.met(Met::CarriedNote, stats.segments.carried_notes);
         self.met(Met::Checkpoint, stats.segments.checkpoints);
     }

@@ -178,6 +178,7 @@ impl Segments {
         let segment = self.media.segment_of(end.place);
         if end.partial == 0 {
             state.table.begin_use(segment, seq);
+            state.holes.clear(segment);
         }
         state.table.add_holes(segment, packed.holes);
         state.table.add_notes(segment, packed.notes);

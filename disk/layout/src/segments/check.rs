@@ -6,8 +6,12 @@ use crate::queue::Reader;
 use crate::report::{BadBlock, GroupReport, RepairOptions, RepairReport, SlotReport};
 use crate::segments::Segments;
 use crate::segments::read::Leaf;
+use std::collections::{BTreeMap, BTreeSet};
 use tonearm_device::DirtyRanges;
 use tonearm_format::{FormatError, MapEntry, SummaryKind};
+
+/// Segments for which a check asks the map together which blocks lie in holes.
+const CHECKED_TOGETHER: usize = 64;
 
 impl Segments {
     pub(crate) async fn check_group(&self, group: u64) -> Result<GroupReport, HomeError> {
@@ -72,7 +76,7 @@ impl Segments {
     }
 
     /// Compares the segment table and the summaries with the map: each segment must have as many live blocks and pages
-    /// as the table says. `progress` gets the number of segments done, and of all.
+    /// as the table says. Blocks that were moved into holes count, too; no summary of their segment names them. `progress` gets the number of segments done, and of all.
     ///
     /// # Errors
     /// When the map cannot be read.
@@ -81,11 +85,28 @@ impl Segments {
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<Vec<HomeError>, HomeError> {
         let _writer = self.writer.acquire(1).await;
-        let mut found = Vec::new();
-        for segment in 1..=self.media.layout.segments {
-            let expected = u64::from(self.state.borrow().table.entry(segment).live);
-            if expected > 0 {
-                let live = self.live_in(segment).await?;
+        let (mut found, last) = (Vec::new(), self.media.layout.segments);
+        for from in (1..=last).step_by(CHECKED_TOGETHER) {
+            let part = from..=last.min(from + CHECKED_TOGETHER as u64 - 1);
+            let (mut named, mut short) = (BTreeMap::new(), BTreeSet::new());
+            for segment in part.clone() {
+                let expected = u64::from(self.state.borrow().table.entry(segment).live);
+                if expected > 0 {
+                    let places = self.named_in(segment).await;
+                    if (places.len() as u64) < expected {
+                        short.insert(segment);
+                    }
+                    named.insert(segment, places);
+                }
+                progress(segment, last);
+            }
+            for place in self.blocks_in(&short).await?.into_keys() {
+                let segment = self.media.segment_of(place);
+                named.entry(segment).or_default().insert(place);
+            }
+            for (segment, places) in named {
+                let expected = u64::from(self.state.borrow().table.entry(segment).live);
+                let live = places.len() as u64;
                 if live != expected {
                     let (member, offset) = self.media.address(self.media.first_place(segment));
                     found.push(HomeError::Segment {
@@ -97,21 +118,22 @@ impl Segments {
                     });
                 }
             }
-            progress(segment, self.media.layout.segments);
         }
         Ok(found)
     }
 
-    /// Number of live blocks and pages that the summaries of `segment` name.
-    async fn live_in(&self, segment: u64) -> Result<u64, HomeError> {
+    /// Places of the live blocks and pages that the summaries of `segment` name.
+    async fn named_in(&self, segment: u64) -> BTreeSet<u64> {
         let content = self.content_from(self.media.first_place(segment)).await;
-        let mut live = 0;
+        let mut live = BTreeSet::new();
         for summary in content.partials(&self.store) {
             for (place, entry) in summary.placed(self.media.layout.block_size) {
-                live += u64::from(self.live_entry(entry.kind, place).await.is_some());
+                if self.live_entry(entry.kind, place).await.is_some() {
+                    live.insert(place);
+                }
             }
         }
-        Ok(live)
+        live
     }
 
     /// The map's entry for a block or page of this kind, if it lies at `place`.

@@ -17,21 +17,45 @@ use crate::segments::read::Leaf;
 use crate::segments::sizes::pass_segments;
 use crate::segments::walk::Content;
 use crate::separation::Kind;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use tonearm_format::{Summary, SummaryKind, summary_blocks};
 
 /// The live content of a segment.
 #[derive(Default)]
-struct LiveBlocks {
-    items: Vec<Item>,
-    pages: Vec<PageId>,
-    /// Tombstones, and notes of blocks that were overwritten in place.
-    holes: Vec<Item>,
+pub(crate) struct LiveBlocks {
+    pub items: Vec<Item>,
+    pub pages: Vec<PageId>,
+    /// Tombstones, and notes of blocks that were overwritten in place or moved into holes.
+    pub holes: Vec<Item>,
     /// Places found, for comparison with the segment table.
     found: u64,
     /// Tombstones older than this partial are no longer necessary.
     oldest: u64,
 }
+
+impl LiveBlocks {
+    /// The first `most` blocks of `all`, and the segments that they empty. Notes, tombstones and pages of a segment move as a
+    /// whole, or not at all.
+    pub fn first(all: Vec<(u64, Self)>, mut most: usize) -> (Self, Vec<u64>) {
+        let (mut joined, mut drained) = (Self::default(), Vec::new());
+        for (segment, mut own) in all {
+            let whole = own.items.len() <= most;
+            own.items.truncate(most);
+            most -= own.items.len();
+            joined.items.append(&mut own.items);
+            if whole {
+                joined.pages.append(&mut own.pages);
+                joined.holes.append(&mut own.holes);
+                drained.push(segment);
+            }
+        }
+        (joined, drained)
+    }
+}
+
+/// The blocks that the map finds in the segments of a pass, by their places, once it was asked for them.
+pub(crate) type InHoles = Option<BTreeMap<u64, u64>>;
 
 impl Segments {
     /// Cleans until about `wanted` blocks are gained, at most [`pass_segments`] are read, or the limit of
@@ -56,7 +80,8 @@ impl Segments {
         let (mut takes, mut gained) = (0, 0);
         let mut all: Vec<(u64, LiveBlocks)> = Vec::new();
         let oldest = self.state.borrow().table.oldest();
-        for segment in self.choose(policy, most) {
+        let (chosen, mut in_holes) = (self.choose(policy, most), None);
+        for segment in chosen.iter().copied() {
             let live = u64::from(self.state.borrow().table.entry(segment).live);
             let fits = if fill {
                 takes < limit
@@ -66,7 +91,10 @@ impl Segments {
             if !fits || gained >= wanted {
                 break;
             }
-            let Some(living) = self.collect(segment, oldest).await? else {
+            let Some(living) = self
+                .collect(segment, oldest, &chosen, &mut in_holes)
+                .await?
+            else {
                 self.state.borrow_mut().table.set_stuck(segment);
                 continue;
             };
@@ -96,7 +124,7 @@ impl Segments {
     }
 
     /// The `most` best segments.
-    fn choose(&self, policy: Policy, most: usize) -> Vec<u64> {
+    pub(crate) fn choose(&self, policy: Policy, most: usize) -> Vec<u64> {
         let end = self.end_segment();
         let state = self.state.borrow();
         let by = |with_holes: bool| {
@@ -163,24 +191,19 @@ impl Segments {
                 (_, left) = count(&all);
             }
         }
-        let (mut joined, mut drained) = (LiveBlocks::default(), Vec::new());
-        for (segment, mut own) in all {
-            let whole = own.items.len() <= left;
-            own.items.truncate(left);
-            left -= own.items.len();
-            joined.items.append(&mut own.items);
-            if whole {
-                joined.pages.append(&mut own.pages);
-                joined.holes.append(&mut own.holes);
-                drained.push(segment);
-            }
-        }
-        (joined, drained)
+        LiveBlocks::first(all, left)
     }
 
     /// The live blocks of `segment`. None when it cannot be read or has fewer than the table says: then it is not
-    /// emptied. Tombstones of versions before `oldest` are no longer necessary.
-    async fn collect(&self, segment: u64, oldest: u64) -> Result<Option<LiveBlocks>, HomeError> {
+    /// emptied. Tombstones of versions before `oldest` are no longer necessary. Where the summaries name fewer, the map is
+    /// asked for the blocks in holes, once for all segments of `pass`.
+    pub(crate) async fn collect(
+        &self,
+        segment: u64,
+        oldest: u64,
+        pass: &[u64],
+        in_holes: &mut InHoles,
+    ) -> Result<Option<LiveBlocks>, HomeError> {
         let first = self.media.first_place(segment);
         let content = self.content_as(Kind::Clean, first).await;
         let mut own = LiveBlocks {
@@ -193,7 +216,45 @@ impl Segments {
             }
         }
         let expected = u64::from(self.state.borrow().table.entry(segment).live);
+        if own.found < expected {
+            if in_holes.is_none() {
+                let segments = pass.iter().copied().collect();
+                *in_holes = Some(self.blocks_in(&segments).await?);
+            }
+            let known = in_holes.as_ref().expect("the map was asked");
+            self.collect_in_holes(segment, &content, known, &mut own)
+                .await?;
+        }
         Ok((own.found == expected).then_some(own))
+    }
+
+    /// Those of the blocks `in_holes` that lie in `segment` and that its summaries do not name.
+    async fn collect_in_holes(
+        &self,
+        segment: u64,
+        content: &Content,
+        in_holes: &BTreeMap<u64, u64>,
+        own: &mut LiveBlocks,
+    ) -> Result<(), HomeError> {
+        let named: BTreeSet<u64> = own.items.iter().map(block_of).collect();
+        let places = self.media.first_place(segment)..self.media.first_place(segment + 1);
+        for (place, block) in in_holes.range(places) {
+            let Some(bytes) = content.block(*place).filter(|_| !named.contains(block)) else {
+                continue;
+            };
+            let known = self.entry(*block).await?;
+            let data = self.media.pool.copy_of(bytes).share();
+            own.found += 1;
+            own.items.push(Item {
+                version: Some(known.version),
+                kind: SummaryKind::Data {
+                    block: *block,
+                    crc: known.crc,
+                },
+                data: Some(data),
+            });
+        }
+        Ok(())
     }
 
     async fn collect_partial(
@@ -253,10 +314,7 @@ impl Segments {
                 }
                 SummaryKind::Overwritten { block, place, .. } if block < self.size_blocks => {
                     let necessary = match self.entry(block).await {
-                        Ok(known) => {
-                            (known.version, known.place) == (entry.version, place)
-                                && self.is_older(place, entry.version)
-                        }
+                        Ok(known) => (known.version, known.place) == (entry.version, place),
                         // The damaged page may lead to this block.
                         Err(HomeError::MapPage { .. }) => true,
                         Err(error) => return Err(error),

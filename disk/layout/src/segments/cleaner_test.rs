@@ -29,6 +29,7 @@ fn empty() -> Segments {
         size_blocks: 500,
         map_cache_bytes: 1 << 20,
         policy: Default::default(),
+        plugging: Default::default(),
         placement: Placement::Hylog,
         separation_interval: Nanos::from_secs(1200),
         given: None,

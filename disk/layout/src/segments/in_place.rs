@@ -30,12 +30,12 @@ const EFFICIENCY: f64 = 32.8;
 /// overwriting is cheaper even with uniform updates on a drive of 1999 (HyLog, Figure 3).
 const CROWDED: f64 = 0.94;
 
-/// A block that is overwritten in place.
-struct InPlace {
-    place: u64,
-    block: u64,
-    crc: u32,
-    data: Slice,
+/// A block that is written at a place within a segment.
+pub(crate) struct InPlace {
+    pub place: u64,
+    pub block: u64,
+    pub crc: u32,
+    pub data: Slice,
 }
 
 impl Segments {
@@ -173,16 +173,20 @@ impl Segments {
             data: None,
         });
         let mut items: Vec<Item> = notes.collect();
+        let count = sweep.len() as u64;
+        self.media
+            .count(|stats| stats.segments.overwritten_blocks += count);
         self.write_in_place(kind, sweep).await?;
         items.append(&mut appended);
         Ok(items)
     }
 
     /// Writes blocks, in the order of their places, over their older content. Neighbours share a device write.
-    async fn write_in_place(&self, kind: Kind, blocks: Vec<InPlace>) -> Result<(), HomeError> {
-        let count = blocks.len() as u64;
-        self.media
-            .count(|stats| stats.segments.overwritten_blocks += count);
+    pub(crate) async fn write_in_place(
+        &self,
+        kind: Kind,
+        blocks: Vec<InPlace>,
+    ) -> Result<(), HomeError> {
         let mut under_way: VecDeque<JoinHandle<Result<(), HomeError>>> = VecDeque::new();
         let mut failed = None;
         let joins = |a: &InPlace, b: &InPlace| {

@@ -13,6 +13,7 @@ fn separation(placement: Placement, hot_writes: Option<f64>) -> Separation {
         size_blocks: 1000,
         map_cache_bytes: 1 << 20,
         policy: Default::default(),
+        plugging: Default::default(),
         placement,
         separation_interval: Nanos::from_secs(1200),
         given: None,

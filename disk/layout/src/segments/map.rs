@@ -162,9 +162,11 @@ impl Segments {
         Ok(old)
     }
 
+    /// The block at `place` is dead.
     fn release(&self, place: u64) {
-        let segment = self.media.segment_of(place);
-        self.state.borrow_mut().table.release(segment);
+        self.state
+            .borrow_mut()
+            .release(place, self.media.segment_of(place));
     }
 
     fn release_page(&self, place: u64) {
@@ -213,9 +215,10 @@ impl Segments {
                     continue;
                 }
                 if old.is_placed() {
-                    state.table.release(self.media.segment_of(old.place));
+                    state.release(old.place, self.media.segment_of(old.place));
                 }
                 if entry.is_placed() {
+                    state.holes.remove(entry.place);
                     let segment = self.media.segment_of(entry.place);
                     state.table.take(segment, entry.version);
                 }

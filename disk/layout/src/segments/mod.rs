@@ -18,13 +18,16 @@
 //!    keep it. Of all copies on the medium the one of the highest version is valid (`rebuild.rs`).
 //! 6. A block that is overwritten in place (HyLog) keeps its place, and a partial of the same call has its new version
 //!    and checksum (`in_place.rs`).
-//! 7. The cleaner copies a tombstone (the entry of a hole in a summary) until no older copy of its blocks can still be
+//! 7. A block that the cleaner moves into a hole keeps its version, and a partial has its new place (`plug.rs`). Nothing
+//!    that recovery needs is overwritten by it.
+//! 8. The cleaner copies a tombstone (the entry of a hole in a summary) until no older copy of its blocks can still be
 //!    on the medium (`cleaner.rs`).
 
 mod append;
 mod check;
 mod checkpoint;
 mod cleaner;
+mod holes;
 mod in_place;
 mod intervals;
 mod map;
@@ -32,6 +35,7 @@ mod measure;
 mod media;
 mod page_cache;
 mod partial;
+mod plug;
 mod policy;
 mod read;
 mod rebuild;
@@ -46,7 +50,7 @@ mod table;
 mod walk;
 mod write_back;
 
-pub use policy::{Policy, choose, worth};
+pub use policy::{Plugging, Policy, choose, worth};
 pub use rebuild::RebuildReport;
 pub use space::{SegmentsMember, SegmentsOptions};
 pub(crate) use space::{blocks_of, members, options, units};
@@ -170,6 +174,8 @@ impl ParityHome for Segments {
     }
 }
 
+#[cfg(test)]
+mod holes_test;
 #[cfg(test)]
 mod intervals_test;
 #[cfg(test)]

@@ -1,4 +1,7 @@
-//! Which segments the cleaner takes: greedy, or by cost and age (HyLog 2; Rosenblum and Ousterhout).
+//! Which segments the cleaner takes: greedy, or by cost and age (HyLog 2; Rosenblum and Ousterhout). And what it does with
+//! them: it cleans or plugs (HyLog 4.3; Matthews and others).
+
+use crate::separation::cost::{cleaning_pass, plugging_pass};
 
 /// A rule for choosing segments.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -9,6 +12,43 @@ pub enum Policy {
     /// longer.
     #[default]
     CostAge,
+}
+
+/// When the cleaner moves live blocks one by one into holes of other segments, instead of appending them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Plugging {
+    /// It always appends them.
+    Never,
+    /// Where it costs less, by measured times.
+    #[default]
+    Cheaper,
+    /// Wherever there are holes. For tests and studies.
+    Always,
+}
+
+/// Segments that a pass empties.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sources {
+    pub segments: u64,
+    /// Their live blocks.
+    pub live: u64,
+}
+
+/// True when emptying `plugged` into holes costs less for each free segment than cleaning `cleaned`. A segment holds
+/// `capacity` blocks, and `efficiency` is that of blocks that are written into holes.
+pub fn plugs(cleaned: Sources, plugged: Sources, capacity: u64, efficiency: f64) -> bool {
+    let of = |sources: Sources| {
+        let live = sources.live as f64 / capacity as f64;
+        (sources.segments as f64, live)
+    };
+    let ((cleaned, left), (plugged, moved)) = (of(cleaned), of(plugged));
+    // A pass without segments frees none.
+    let clean = if cleaned > 0.0 {
+        cleaning_pass(cleaned, left)
+    } else {
+        f64::INFINITY
+    };
+    plugged > 0.0 && plugging_pass(plugged, moved, efficiency) < clean
 }
 
 /// The value of cleaning a segment; higher is better. `live` of its `capacity` blocks are live, and the youngest of

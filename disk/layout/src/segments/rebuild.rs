@@ -2,13 +2,14 @@
 //! or pages of the map are lost.
 //!
 //! Of all copies of a block, and all tombstones over it, the one of the highest version is valid. The cleaner's copies
-//! have the version of their original, and of those any one whose content has the right checksum is valid. A block
+//! have the version of their original, and of those any one whose content has the right checksum is valid. The youngest of
+//! them is taken, so that the segments from which the cleaner has moved blocks are free. A block
 //! whose newest version is damaged stays damaged: no older version takes its place. The rebuild may find blocks that
 //! are newer than the end of the chain. They are also in the engine's log, and its replay writes them again.
 //!
-//! A note has the version and checksum of a block that was overwritten in place. The cleaner may have copied that
-//! version since. The place of the note is taken if there is no whole copy of the version, and the segment there has not
-//! been used again since.
+//! A note has the version and checksum of a block that was overwritten in place or moved into a hole. The cleaner may have
+//! copied that version since. The place of the youngest note is taken if there is no younger whole copy of the version, the
+//! segment there has not been used again since, and the block is still there: its hole may have been filled with another one.
 //!
 //! Memory is bounded: the rebuild goes over the blocks in windows, twice. The first pass counts the live blocks of each
 //! segment, and so finds the free segments. The second pass writes the leaves of the map there.
@@ -43,23 +44,29 @@ pub struct RebuildReport {
 struct Best {
     entry: MapEntry,
     whole: bool,
-    /// The place that a note of this version names.
+    /// The partial that has this copy.
+    copied_by: u64,
+    /// The place that the youngest note of this version names.
     noted: Option<NonZeroU64>,
+    /// The partial of that note.
+    noted_by: u64,
     /// For a hole or a note, the segment where it lies.
     segment: u64,
 }
 
 impl Best {
-    /// Takes a note in `segment` that the block was overwritten at `entry`.
-    fn see_note(&mut self, entry: MapEntry, segment: u64) {
+    /// Takes a note in `segment`, of partial `seq`, that the block lies at `entry`.
+    fn see_note(&mut self, entry: MapEntry, segment: u64, seq: u64) {
         if self.entry.version < entry.version {
             *self = Self {
                 entry,
                 ..Self::default()
             };
         }
-        if self.entry.version == entry.version && self.noted.is_none() {
-            (self.noted, self.segment) = (NonZeroU64::new(entry.place), segment);
+        let is_younger = self.noted.is_none() || self.noted_by <= seq;
+        if self.entry.version == entry.version && is_younger {
+            (self.noted, self.noted_by) = (NonZeroU64::new(entry.place), seq);
+            self.segment = segment;
         }
     }
 
@@ -69,17 +76,23 @@ impl Best {
             *self = Self {
                 entry: MapEntry::hole(version),
                 whole: true,
-                noted: None,
                 segment,
+                ..Self::default()
             };
         }
     }
 
-    /// Takes a copy of the block in `segment`. `is_whole` verifies it.
-    fn see_copy(&mut self, entry: MapEntry, segment: u64, is_whole: impl FnOnce() -> bool) {
+    /// Takes a copy of the block in `segment`, in partial `seq`. `is_whole` verifies it.
+    fn see_copy(
+        &mut self,
+        entry: MapEntry,
+        segment: u64,
+        seq: u64,
+        is_whole: impl FnOnce() -> bool,
+    ) {
         let same = self.entry.version == entry.version;
-        let is_known = same && self.whole && self.entry.is_placed();
-        if self.entry.version > entry.version || is_known {
+        let is_older = same && self.whole && self.entry.is_placed() && seq < self.copied_by;
+        if self.entry.version > entry.version || is_older {
             return;
         }
         let whole = is_whole();
@@ -89,7 +102,9 @@ impl Best {
             *self = Self {
                 entry,
                 whole,
+                copied_by: seq,
                 noted,
+                noted_by: self.noted_by,
                 segment: noted.map_or(segment, |_| self.segment),
             };
         }
@@ -125,7 +140,7 @@ impl Window {
                         crc,
                     };
                     if let Some(best) = self.of(block) {
-                        best.see_note(entry, segment);
+                        best.see_note(entry, segment, summary.seq);
                     }
                 }
                 SummaryKind::Hole { first, count } => {
@@ -148,7 +163,7 @@ impl Window {
                     crc,
                 };
                 let is_whole = || content.block(place).map(crc32c) == Some(crc);
-                best.see_copy(entry, segment, is_whole);
+                best.see_copy(entry, segment, summary.seq, is_whole);
             }
         }
     }
@@ -255,10 +270,15 @@ impl Segments {
             }
             step();
         }
-        for known in &mut window.best {
-            if let Some(noted) = known.noted.filter(|_| !known.whole) {
-                self.take_noted(noted.get(), known).await;
-            }
+        let noted = window.best.iter().enumerate().filter_map(|(at, known)| {
+            let noted = known.noted?;
+            (!known.whole || known.copied_by < known.noted_by).then_some((noted.get(), at))
+        });
+        // In the order of their places, because each is a read.
+        let mut noted: Vec<(u64, usize)> = noted.collect();
+        noted.sort_unstable();
+        for (place, at) in noted {
+            self.take_noted(place, &mut window.best[at]).await;
         }
         window
     }
@@ -275,6 +295,9 @@ impl Segments {
                 state.table.take(segment, best.entry.version);
                 report.blocks += 1;
                 report.damaged += u64::from(!best.whole);
+            } else if best.entry.is_lost() {
+                report.blocks += 1;
+                report.damaged += 1;
             } else if best.entry.version > 0 {
                 // One copy of each valid tombstone is enough.
                 state.table.entry_mut(best.segment).has_holes = true;
@@ -298,15 +321,18 @@ impl Segments {
 
     /// Takes the place of a note if the block still lies there; else the version is lost.
     async fn take_noted(&self, place: u64, known: &mut Best) {
-        if !self.is_older(place, known.entry.version) {
-            // Another block lies there. A damaged copy stays an error at its own place.
-            if known.entry.place == place {
-                known.entry.place = MapEntry::LOST.place;
-            }
-            return;
+        let is_same_use = self.is_older(place, known.noted_by);
+        let mut is_there = false;
+        if is_same_use {
+            let bytes = self.media.read(place, 1).await;
+            is_there = bytes.is_ok_and(|bytes| crc32c(&bytes) == known.entry.crc);
         }
-        let bytes = self.media.read(place, 1).await;
-        known.whole = bytes.is_ok_and(|bytes| crc32c(&bytes) == known.entry.crc);
-        known.entry.place = place;
+        let was_overwritten = known.noted_by == known.entry.version;
+        if is_there || !known.whole && is_same_use && was_overwritten {
+            (known.entry.place, known.whole) = (place, is_there);
+        } else if known.entry.place == place {
+            // Another block lies there. A damaged copy stays an error at its own place.
+            known.entry.place = MapEntry::LOST.place;
+        }
     }
 }

@@ -11,7 +11,9 @@
 //! still in its place, because a segment is used again only when the copies of its content are durable.
 //!
 //! A copy may also have been overwritten in place since. Then the note of that comes later in the chain, and has the
-//! place. Notes that the cleaner carries are not applied: the map knows of them.
+//! place. A note of a version older than its partial is one of a block that was moved into a hole (`plug.rs`), or one that the
+//! cleaner carries. It is applied if the map has the block in this version: then it names the place, if only the same one
+//! again.
 //!
 //! A segment that was emptied since the checkpoint may have been used again. In the chain, the newer versions of its
 //! old content come before its new content, so they are applied first. Pages of the map that were written since the
@@ -24,7 +26,7 @@ use crate::segments::map::Found;
 use crate::segments::page_cache::PageId;
 use crate::segments::table::SegmentTable;
 use crate::segments::{Segments, SegmentsMember, SegmentsOptions};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use tonearm_base::{BufPool, crc32c};
 use tonearm_format::{MapEntry, Summary, SummaryKind};
 use tonearm_rt::Rt;
@@ -34,6 +36,23 @@ struct Link {
     summary: Summary,
     /// Places of blocks that fail their checksums.
     damaged: BTreeSet<u64>,
+}
+
+/// Places that the chain has plugged, with the number of the last partial that says so.
+type Plugged = BTreeMap<u64, u64>;
+
+fn plugged(chain: &[Link]) -> Plugged {
+    let mut plugged = Plugged::new();
+    for Link { summary, .. } in chain {
+        for entry in &summary.entries {
+            if let SummaryKind::Overwritten { place, .. } = entry.kind
+                && entry.version < summary.seq
+            {
+                plugged.insert(place, summary.seq);
+            }
+        }
+    }
+    plugged
 }
 
 impl Segments {
@@ -105,9 +124,12 @@ impl Segments {
         home.end_epoch();
         home.media
             .count(|stats| stats.segments.recovered_partials = chain.len() as u64);
+        let plugged = plugged(&chain);
         for link in chain {
-            home.apply(&link).await?;
+            home.apply(&link, &plugged).await?;
         }
+        // A hole from before may be a summary of a segment that was used again.
+        home.state.borrow_mut().holes.forget();
         home.free_emptied();
         Ok(home)
     }
@@ -154,7 +176,7 @@ impl Segments {
     }
 
     /// Repeats the changes of a partial.
-    async fn apply(&self, link: &Link) -> Result<(), HomeError> {
+    async fn apply(&self, link: &Link, plugged: &Plugged) -> Result<(), HomeError> {
         let Link { summary, damaged } = link;
         let segment = self.media.segment_of(summary.place);
         let mut blocks = Vec::new();
@@ -165,12 +187,30 @@ impl Segments {
                 self.set_holes(first.min(end)..end, entry.version).await?;
             }
         }
+        // A pass may carry a note of a block that it moves, too. Then the later entry counts.
+        for entry in &summary.entries {
+            if let SummaryKind::Overwritten { block, place, crc } = entry.kind {
+                self.state.borrow_mut().table.add_notes(segment, 1);
+                let version = entry.version;
+                if block < self.size_blocks
+                    && self.media.holds(place)
+                    && (version == summary.seq || self.is_moved(block, version).await?)
+                {
+                    let entry = MapEntry {
+                        place,
+                        version,
+                        crc,
+                    };
+                    blocks.push((block, entry));
+                }
+            }
+        }
         for (place, entry) in summary.placed(self.media.layout.block_size) {
             if let SummaryKind::Data { block, crc } = entry.kind
                 && block < self.size_blocks
                 && (entry.version == summary.seq
                     || !damaged.contains(&place)
-                    || self.is_used_again(block, summary.seq).await?)
+                    || self.is_used_again(block, summary.seq, plugged).await?)
             {
                 let version = entry.version;
                 blocks.push((
@@ -181,20 +221,6 @@ impl Segments {
                         crc,
                     },
                 ));
-            }
-        }
-        for entry in &summary.entries {
-            if let SummaryKind::Overwritten { block, place, crc } = entry.kind {
-                self.state.borrow_mut().table.add_notes(segment, 1);
-                let version = entry.version;
-                if version == summary.seq && block < self.size_blocks && self.media.holds(place) {
-                    let entry = MapEntry {
-                        place,
-                        version,
-                        crc,
-                    };
-                    blocks.push((block, entry));
-                }
             }
         }
         blocks.sort_by_key(|(block, _)| *block);
@@ -216,10 +242,29 @@ impl Segments {
         Ok(())
     }
 
-    /// True when the segment where the map finds `block` is used again by the chain after partial `seq`.
-    async fn is_used_again(&self, block: u64, seq: u64) -> Result<bool, HomeError> {
+    /// True when a note of `version` can only say where the block was moved: the map has this version.
+    async fn is_moved(&self, block: u64, version: u64) -> Result<bool, HomeError> {
         match self.entry(block).await {
-            Ok(known) => Ok(known.is_placed() && !self.is_older(known.place, seq)),
+            Ok(known) => Ok(known.is_placed() && known.version == version),
+            Err(HomeError::MapPage { .. }) => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// True when the segment where the map finds `block`, or the place there, is used again by the chain after partial
+    /// `seq`.
+    async fn is_used_again(
+        &self,
+        block: u64,
+        seq: u64,
+        plugged: &Plugged,
+    ) -> Result<bool, HomeError> {
+        let is_plugged = |place| plugged.get(&place).is_some_and(|last| *last > seq);
+        match self.entry(block).await {
+            Ok(known) => {
+                Ok(known.is_placed()
+                    && (!self.is_older(known.place, seq) || is_plugged(known.place)))
+            }
             Err(HomeError::MapPage { .. }) => Ok(false),
             Err(error) => Err(error),
         }

@@ -209,7 +209,7 @@ impl Segments {
                 self.policy
             };
             // Twice as many blocks as were taken, so that the number of free segments grows slowly.
-            self.pass(policy, 2 * taken, false).await?;
+            self.clean_or_plug(policy, 2 * taken).await?;
         }
         if self.state.borrow().since_checkpoint >= self.checkpoint_interval() {
             self.checkpoint().await?;

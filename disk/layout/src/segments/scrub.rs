@@ -6,6 +6,7 @@ use crate::error::HomeError;
 use crate::report::{GroupReport, SlotReport};
 use crate::scrub::{common, of_crc, repair, unknown};
 use crate::segments::Segments;
+use std::collections::BTreeSet;
 use std::ops::Range;
 use tonearm_device::{Known, RepairOutcome};
 use tonearm_format::{MapEntry, Summary, summary_blocks};
@@ -93,12 +94,12 @@ impl Segments {
             ..part.end.saturating_sub(first).div_ceil(segment_bytes)
         {
             let segment = segments.start + index;
-            let mut content = self.known_in(segment, &stripes).await;
+            let mut content = self.known_in(segment, &stripes).await?;
             if !content.is_complete {
                 let of_summaries = self.repair_summaries(member, segment).await?;
                 if of_summaries > 0 {
                     repaired += of_summaries;
-                    content = self.known_in(segment, &stripes).await;
+                    content = self.known_in(segment, &stripes).await?;
                 }
             }
             if !content.is_complete {
@@ -154,11 +155,11 @@ impl Segments {
     }
 
     /// The summaries, and the live blocks and pages, of `segment` that lie in `range` of its member.
-    async fn known_in(&self, segment: u64, range: &Range<u64>) -> Content {
+    async fn known_in(&self, segment: u64, range: &Range<u64>) -> Result<Content, HomeError> {
         let place = self.media.first_place(segment);
         let (size, store) = (self.media.layout.block_size, self.store);
         let lies_in = |bytes: &Range<u64>| !common(bytes, range).is_empty();
-        let (mut known, mut live) = (Vec::new(), 0);
+        let (mut known, mut live) = (Vec::new(), BTreeSet::new());
         for summary in self.content_from(place).await.partials(&store) {
             let first = summary.place;
             let blocks = summary_blocks(size, summary.entries.len() as u64);
@@ -179,7 +180,7 @@ impl Segments {
                 let Some(entry) = self.live_entry(entry.kind, place).await else {
                     continue;
                 };
-                live += 1;
+                live.insert(place);
                 let bytes = self.bytes_of(place, 1);
                 if lies_in(&bytes) {
                     known.push(of_crc(bytes, entry.crc));
@@ -187,10 +188,18 @@ impl Segments {
             }
         }
         let expected = u64::from(self.state.borrow().table.entry(segment).live);
-        Content {
-            known,
-            is_complete: live == expected,
+        if (live.len() as u64) < expected {
+            for (place, block) in self.blocks_in(&BTreeSet::from([segment])).await? {
+                let bytes = self.bytes_of(place, 1);
+                if live.insert(place) && lies_in(&bytes) {
+                    known.push(of_crc(bytes, self.entry(block).await?.crc));
+                }
+            }
         }
+        Ok(Content {
+            known,
+            is_complete: live.len() as u64 == expected,
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::PlanError;
 use crate::queue::WRITES_WHILE_READING;
-use crate::segments::Policy;
+use crate::segments::{Plugging, Policy};
 use crate::units::Units;
 use std::rc::Rc;
 use tonearm_base::Nanos;
@@ -43,6 +43,8 @@ pub struct SegmentsOptions {
     pub map_cache_bytes: usize,
     /// Which segments are cleaned.
     pub policy: Policy,
+    /// When live blocks are moved into holes.
+    pub plugging: Plugging,
     /// Which blocks are appended, and in which order.
     pub placement: Placement,
     /// Time between two decisions which blocks are hot.
@@ -137,6 +139,7 @@ pub(crate) fn options(
         size_blocks: superblock.size_blocks,
         map_cache_bytes: MAP_CACHE_BYTES,
         policy: Policy::default(),
+        plugging: Plugging::default(),
         placement,
         separation_interval: SEPARATION_INTERVAL,
         given: None,

@@ -1,18 +1,21 @@
 //! The state of an open segments layout, which all handles share. The other files of this folder implement its operations.
 
 use crate::home::{HomeStats, HotStats, SegmentStats};
+use crate::segments::holes::Holes;
 use crate::segments::intervals::Separation;
 use crate::segments::media::Media;
 use crate::segments::page_cache::PageCache;
 use crate::segments::partial::{ChainEnd, capacity};
 use crate::segments::sizes::{ROUND_BYTES, part_blocks, pass_segments};
 use crate::segments::table::SegmentTable;
-use crate::segments::{Policy, SegmentsMember, SegmentsOptions};
+use crate::segments::{Plugging, Policy, SegmentsMember, SegmentsOptions};
 use std::cell::RefCell;
 use std::ops::Deref;
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_format::{MapEntry, SegmentLayout, Uuid, map_entries, map_levels, map_pages};
+use tonearm_format::{
+    MapEntry, Placement, SegmentLayout, Uuid, map_entries, map_levels, map_pages,
+};
 use tonearm_rt::{Rt, Semaphore};
 
 /// Most partials of an epoch of which a rebuild may find no trace.
@@ -41,6 +44,8 @@ pub struct Inner {
     /// Blocks of the parts of segments at whose ends appends should end, on RAID-5 (`stripes.rs`).
     pub(super) part_blocks: Option<u64>,
     pub(super) policy: Policy,
+    /// See `plug.rs`.
+    pub(super) plugging: Plugging,
     /// Chooses the blocks that are overwritten in place, instead of the separator.
     pub(super) given: Option<fn(u64) -> bool>,
     /// Nothing is written; the recovered state stays in memory.
@@ -54,6 +59,9 @@ pub(super) struct State {
     pub(super) root: MapEntry,
     pub(super) pages: PageCache,
     pub(super) table: SegmentTable,
+    pub(super) holes: Holes,
+    /// Passes that have cleaned since one has plugged, and so has measured it.
+    pub(super) cleaned_passes: u64,
     /// Where the next partial goes; none before the first of an epoch.
     pub(super) end: Option<ChainEnd>,
     pub(super) epoch: u64,
@@ -69,6 +77,14 @@ pub(super) struct State {
     pub(super) moved: u64,
     /// How often blocks are written, where the placement depends on it.
     pub(super) separation: Option<Separation>,
+}
+
+impl State {
+    /// The block at `place` of `segment` is dead.
+    pub(super) fn release(&mut self, place: u64, segment: u64) {
+        self.table.release(segment);
+        self.holes.insert(place);
+    }
 }
 
 impl Deref for Segments {
@@ -99,6 +115,19 @@ impl Segments {
         let pages = map_pages(options.block_size, options.size_blocks);
         let capacity = capacity(&layout);
         let changed = pages.min(cached + 2 * pass_segments(&layout) * capacity);
+        let map_in_memory = 2 * pages <= cached;
+        // What is overwritten in place leaves few holes. And the blocks in holes are found through the whole map.
+        let appends = options.placement != Placement::Hylog && options.given.is_none();
+        let plugging = if appends && map_in_memory && !options.read_only {
+            options.plugging
+        } else {
+            Plugging::Never
+        };
+        let holes = if plugging == Plugging::Never {
+            Holes::unknown()
+        } else {
+            Holes::of(&layout)
+        };
         let appended_min = (ROUND_BYTES / options.block_size as usize) as u64 / 2;
         Self(Rc::new(Inner {
             rt: rt.clone(),
@@ -116,9 +145,10 @@ impl Segments {
             fanout: map_entries(options.block_size),
             capacity,
             changed_max: changed,
-            map_in_memory: 2 * pages <= cached,
+            map_in_memory,
             part_blocks,
             policy: options.policy,
+            plugging,
             given: options.given,
             read_only: options.read_only,
             writer: Semaphore::new(rt, 1),
@@ -126,6 +156,8 @@ impl Segments {
                 root: MapEntry::default(),
                 pages: PageCache::new(options.map_cache_bytes, options.block_size as usize),
                 table,
+                holes,
+                cleaned_passes: 0,
                 end: None,
                 epoch: 1,
                 seq: 1,

@@ -334,6 +334,16 @@ impl SegmentTable {
         self.next_read - 1
     }
 
+    /// Number of the next read.
+    pub fn next_read(&self) -> u64 {
+        self.next_read
+    }
+
+    /// True while a read goes on that began before read `next`.
+    pub fn is_read_since(&self, next: u64) -> bool {
+        self.oldest_read() < next
+    }
+
     pub fn end_read(&mut self, read: u64) {
         self.reads.remove(&read);
     }

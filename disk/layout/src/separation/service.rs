@@ -25,6 +25,8 @@ const APPENDED_MIN: u64 = 4096;
 /// The cleaner keeps pace when it reads so many pages for each one that is appended. Earlier there are free segments left,
 /// and cleaning seems to cost little.
 const CLEANED_MIN: f64 = 0.9;
+/// Pages after which older ones count half in what is known of plugging.
+const RECENT: f64 = 4096.0;
 
 /// Kind of an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -37,6 +39,8 @@ pub enum Kind {
     Append,
     /// Pages are overwritten in place, and their time does not count.
     Sweep,
+    /// The cleaner writes blocks into holes.
+    Plug,
     /// The cleaner reads a segment.
     Clean,
     /// Pages are read. Without them, writes would seem to take the time of the reads that they wait for.
@@ -62,6 +66,27 @@ struct Appended {
     nanos: f64,
 }
 
+/// The mean of recent pages, whatever the intervals.
+#[derive(Clone, Copy, Default, Debug)]
+struct Recent {
+    pages: f64,
+    nanos: f64,
+}
+
+impl Recent {
+    /// Older pages count half once as many as [`RECENT`] have come after them.
+    fn add(&mut self, pages: u64, nanos: f64) {
+        if self.pages > RECENT {
+            (self.pages, self.nanos) = (self.pages / 2.0, self.nanos / 2.0);
+        }
+        (self.pages, self.nanos) = (self.pages + pages as f64, self.nanos + nanos);
+    }
+
+    fn mean(&self) -> Option<f64> {
+        (self.pages >= PAGES_MIN as f64).then(|| self.nanos / self.pages)
+    }
+}
+
 /// Service times by [`Kind`].
 #[derive(Clone, Debug)]
 pub struct ServiceTimes {
@@ -70,7 +95,7 @@ pub struct ServiceTimes {
     /// When the last operation ended.
     last: Nanos,
     /// Since the last flush.
-    unflushed: [Sum; 5],
+    unflushed: [Sum; 6],
     /// Pages that came home since then and were appended.
     written_back: u64,
     /// Of this interval.
@@ -80,6 +105,8 @@ pub struct ServiceTimes {
     page_nanos: [Option<f64>; 3],
     /// Nanoseconds of a page that came home in the last interval and was appended, with the cleaning that it needed.
     appended_nanos: Option<f64>,
+    recently_appended: Recent,
+    recently_plugged: Recent,
 }
 
 impl ServiceTimes {
@@ -94,6 +121,8 @@ impl ServiceTimes {
             written_back: 0,
             appended: Appended::default(),
             appended_nanos: None,
+            recently_appended: Recent::default(),
+            recently_plugged: Recent::default(),
         }
     }
 
@@ -112,13 +141,13 @@ impl ServiceTimes {
         let nanos = self.since_last(began, ended);
         let written = std::mem::take(&mut self.unflushed);
         let written_back = std::mem::take(&mut self.written_back);
-        let [few, many, append, sweep, clean] = written;
+        let [few, many, append, sweep, plug, clean] = written;
         if few.pages + many.pages + sweep.pages == 0 {
             let sum = &mut self.appended;
             sum.written_back += written_back;
             sum.pages += append.pages;
             sum.cleaned += clean.pages;
-            sum.nanos += append.nanos + clean.nanos + nanos;
+            sum.nanos += append.nanos + plug.nanos + clean.nanos + nanos;
         }
         let mut kinds = (0..Kind::Clean as usize).filter(|kind| written[*kind].pages > 0);
         let (Some(kind), None) = (kinds.next(), kinds.next()) else {
@@ -128,10 +157,18 @@ impl ServiceTimes {
         if kind == Kind::Sweep as usize || too_few {
             return;
         }
+        let (pages, nanos) = (written[kind].pages, written[kind].nanos + nanos);
+        if kind == Kind::Plug as usize {
+            self.recently_plugged.add(pages, nanos);
+            return;
+        }
+        if kind == Kind::Append as usize {
+            self.recently_appended.add(pages, nanos);
+        }
         let sum = &mut self.sums[kind];
         sum.flushes += 1;
-        sum.pages += written[kind].pages;
-        sum.nanos += written[kind].nanos + nanos;
+        sum.pages += pages;
+        sum.nanos += nanos;
     }
 
     /// Notes that `pages` pages came home, which were appended.
@@ -185,6 +222,13 @@ impl ServiceTimes {
     /// None when too few were, and while the cleaner is behind.
     pub fn appending_cost(&self) -> Option<f64> {
         Some(self.appended_nanos? / self.page_nanos(Kind::Append)?)
+    }
+
+    /// Segment I/O efficiency of blocks that are written into holes (equation 1), by the recent ones. None while too little
+    /// is known.
+    pub fn plugging_efficiency(&self) -> Option<f64> {
+        let append = self.recently_appended.mean()?;
+        (append > 0.0).then_some(self.recently_plugged.mean()? / append)
     }
 
     /// Segment I/O efficiency (equation 1): the time of a page that is overwritten in place, in units of that of an

@@ -202,3 +202,39 @@ fn appending_costs_what_the_cleaner_needs_for_it() {
         assert_eq!(drive.times.appending_cost(), expected, "{cleaned} cleaned");
     }
 }
+
+#[test]
+fn plugging_efficiency_follows_the_recent_holes() {
+    let mut drive = Drive::new();
+    assert_eq!(drive.times.plugging_efficiency(), None);
+    for _ in 0..100 {
+        drive.serves_durably(Kind::Append, 128, 20);
+        drive.serves(Kind::Clean, 256, 50);
+        drive.serves(Kind::Plug, 64, 100);
+        drive.flushes(28);
+    }
+    // 2 ms against 20 ms / 128; reads of the cleaner belong to neither.
+    let known = drive.times.plugging_efficiency().unwrap();
+    assert!((known - 12.8).abs() < 1e-9, "{known}");
+    assert_eq!(
+        drive.times.efficiency(),
+        None,
+        "holes say nothing of sweeps"
+    );
+    for _ in 0..1000 {
+        drive.serves_durably(Kind::Plug, 64, 16);
+    }
+    let now = drive.times.plugging_efficiency().unwrap();
+    assert!((now - 1.6).abs() < 0.01, "{now}");
+}
+
+#[test]
+fn holes_that_are_written_beside_appended_pages_do_not_count() {
+    let mut drive = Drive::new();
+    for _ in 0..100 {
+        drive.serves_durably(Kind::Append, 128, 20);
+        drive.serves(Kind::Plug, 64, 128);
+        drive.serves_durably(Kind::Append, 128, 20);
+    }
+    assert_eq!(drive.times.plugging_efficiency(), None);
+}

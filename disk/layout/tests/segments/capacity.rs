@@ -3,7 +3,7 @@
 
 use crate::common::{Numbers, Shape, Store};
 use tonearm_format::{Placement, segments_for};
-use tonearm_layout::{Home as _, Policy};
+use tonearm_layout::{Home as _, Plugging, Policy};
 
 /// A store of `blocks` blocks with the smallest spare share that is allowed.
 fn tight(blocks: u64, segment_bytes: u32, cache_bytes: usize, policy: Policy) -> Store {
@@ -13,6 +13,7 @@ fn tight(blocks: u64, segment_bytes: u32, cache_bytes: usize, policy: Policy) ->
         segments: segments_for(4096, segment_bytes, blocks, 5),
         cache_bytes,
         policy,
+        plugging: Plugging::Never,
         placement: Placement::Append,
         given: None,
     })

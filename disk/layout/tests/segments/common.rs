@@ -6,7 +6,7 @@ use tonearm_base::{BufPool, Nanos, crc32c};
 use tonearm_device::{Device, RawDevice};
 use tonearm_format::{HEADER_AREA_BYTES, Placement, SegmentLayout, segments_for};
 use tonearm_layout::{
-    Home, HomeBlock, HomeError, Policy, Reader, RebuildReport, Segments, SegmentsMember,
+    Home, HomeBlock, HomeError, Plugging, Policy, Reader, RebuildReport, Segments, SegmentsMember,
     SegmentsOptions, ZeroRange,
 };
 use tonearm_rt::{Data, DeviceId, Rt};
@@ -22,6 +22,7 @@ pub struct Shape {
     pub segments: u64,
     pub cache_bytes: usize,
     pub policy: Policy,
+    pub plugging: Plugging,
     pub placement: Placement,
     /// Which blocks are overwritten in place.
     pub given: Option<Cold>,
@@ -41,6 +42,7 @@ impl Shape {
             segments: segments_for(4096, 64 << 10, blocks, 10),
             cache_bytes: 32 << 10,
             policy: Policy::CostAge,
+            plugging: Plugging::Never,
             placement: Placement::Append,
             given: None,
         }
@@ -70,6 +72,7 @@ impl Shape {
             size_blocks: self.blocks,
             map_cache_bytes: self.cache_bytes,
             policy: self.policy,
+            plugging: self.plugging,
             placement: self.placement,
             separation_interval: Nanos::from_secs(1200),
             given: self.given,

@@ -2,7 +2,7 @@
 
 use crate::common::{Numbers, Shape, Store};
 use tonearm_format::{Placement, map_pages};
-use tonearm_layout::{Home as _, HomeStats, Policy};
+use tonearm_layout::{Home as _, HomeStats, Plugging, Policy};
 
 /// The cost of random overwrites of a store.
 struct Cost {
@@ -24,6 +24,7 @@ fn overwrite(blocks: u64, percent: u64, times: u64) -> Cost {
         segments: 0,
         cache_bytes: 4 << 20,
         policy: Policy::Greedy,
+        plugging: Plugging::Never,
         placement: Placement::Append,
         given: None,
     };

@@ -29,13 +29,13 @@ fn full(seed: u64) -> Store {
     store
 }
 
-struct Call {
-    blocks: Vec<u64>,
-    holes: Vec<(u64, u64)>,
+pub struct Call {
+    pub blocks: Vec<u64>,
+    pub holes: Vec<(u64, u64)>,
 }
 
 impl Call {
-    fn random(numbers: &mut Numbers, size: u64) -> Self {
+    pub fn random(numbers: &mut Numbers, size: u64) -> Self {
         let blocks = (0..1 + numbers.below(40)).map(|_| numbers.below(size));
         let blocks = blocks.collect();
         let mut holes = Vec::new();
@@ -52,7 +52,7 @@ impl Call {
     }
 
     /// One power cut in the middle of the call; `store` has the model after the call.
-    fn check(&self, store: &Store, crash: &Crash, cut: u64, rebuild: bool) {
+    pub fn check(&self, store: &Store, crash: &Crash, cut: u64, rebuild: bool) {
         let mut cut_off = store.on(crash.images(cut)).unwrap();
         cut_off.compare_but(|block| self.touches(block));
         cut_off.replay(&self.blocks, &self.holes);

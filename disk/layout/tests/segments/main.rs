@@ -7,6 +7,7 @@ mod cost;
 mod crash;
 mod full;
 mod model;
+mod plug;
 mod readers;
 mod rebuild;
 mod sorted;

@@ -7,7 +7,9 @@ use tonearm_base::{BufPool, Nanos, crc32c};
 use tonearm_device::raid::{Raid5, Raid5Options, Raid5State, Saving, StateSink};
 use tonearm_device::{Device, RawDevice};
 use tonearm_format::{Placement, SegmentLayout};
-use tonearm_layout::{Home as _, HomeBlock, Policy, Segments, SegmentsMember, SegmentsOptions};
+use tonearm_layout::{
+    Home as _, HomeBlock, Plugging, Policy, Segments, SegmentsMember, SegmentsOptions,
+};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
@@ -73,6 +75,7 @@ fn updates(segment_bytes: u32) -> (u64, u64) {
             size_blocks: BLOCKS,
             map_cache_bytes: 4 << 20,
             policy: Policy::CostAge,
+            plugging: Plugging::Never,
             placement: Placement::Append,
             separation_interval: Nanos::from_secs(1200),
             given: None,

@@ -317,11 +317,14 @@ fn segment_rows(now: &StoreStats) -> Vec<Row> {
     rows.push((
         "cleaner",
         format!(
-            "{} segments emptied, {} blocks copied; {} passes by cost and age, {} of the emptiest segments",
+            "{} segments emptied, {} blocks copied and {} moved into holes; {} passes by cost and age, {} of the emptiest \
+             segments, {} into holes",
             report::count(now.cleaned_segments),
             report::count(now.cleaned_blocks),
+            report::count(now.plugged_blocks),
             report::count(now.age_passes),
-            report::count(now.greedy_passes)
+            report::count(now.greedy_passes),
+            report::count(now.plug_passes)
         ),
     ));
     if now.written_back_blocks > 0 {
@@ -330,11 +333,12 @@ fn segment_rows(now: &StoreStats) -> Vec<Row> {
         rows.push((
             "written home",
             format!(
-                "{:.2} blocks for each new one: 1 new ({:.2} in place), {:.2} copied by the cleaner, {:.2} map and \
-                 summaries",
-                1.0 + of_one(now.cleaned_blocks + map),
+                "{:.2} blocks for each new one: 1 new ({:.2} in place), {:.2} copied by the cleaner and {:.2} moved into \
+                 holes, {:.2} map and summaries",
+                1.0 + of_one(now.cleaned_blocks + now.plugged_blocks + map),
                 of_one(now.overwritten_blocks),
                 of_one(now.cleaned_blocks),
+                of_one(now.plugged_blocks),
                 of_one(map)
             ),
         ));

@@ -16,7 +16,7 @@ use tonearm_bench::{Random, machine};
 use tonearm_device::RawDevice;
 use tonearm_format::{SegmentLayout, segments_for};
 use tonearm_layout::{
-    Home, HomeBlock, Piece, Policy, Reader, Segments, SegmentsMember, SegmentsOptions,
+    Home, HomeBlock, Piece, Plugging, Policy, Reader, Segments, SegmentsMember, SegmentsOptions,
 };
 use tonearm_rt::{Completion, Data, DeviceId, Driver, IoError, Op, Request, Rt};
 
@@ -63,6 +63,7 @@ pub fn run(args: &Args) -> anyhow::Result<()> {
         size_blocks: blocks,
         map_cache_bytes: args.map_cache_mib << 20,
         policy: Policy::CostAge,
+        plugging: Plugging::default(),
         placement: tonearm_format::Placement::Append,
         separation_interval: tonearm_base::Nanos::from_secs(1200),
         given: None,
