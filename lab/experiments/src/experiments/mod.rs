@@ -1,8 +1,8 @@
 //! The experiments.
 
 mod aru;
-mod head_history;
 mod aru_overhead;
+mod head_history;
 mod head_pauses;
 mod heads;
 mod hylog_array;
