@@ -110,7 +110,7 @@ pub fn run_small(
             let own = machine.clone();
             machine.rt.block_on(async move {
                 let system = Tonearm::open(&own, &store).await?;
-                let phases = small(&own, &[system.clone()], programs, load).await?;
+                let phases = small(&own, std::slice::from_ref(&system), programs, load).await?;
                 system.close().await?;
                 Ok(phases)
             })
