@@ -72,7 +72,7 @@ unit:
 lab-check: build
 	target/checked/tonearm-lab lab all --quick --check
 
-# Several minutes of processor time. The figures do not depend on the machine.
+# Several minutes of processor time. The figures do not depend on the machine, apart from the processor times of aru-overhead.
 lab-docs:
 	$(CARGO) build --release --locked --workspace --bin tonearm-lab --features tonearm-lab/sqlite
 	target/release/tonearm-lab lab all --report docs/results/lab --markdown docs/results/lab.md

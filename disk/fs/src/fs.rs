@@ -15,7 +15,7 @@ use crate::overlay::{Changed, Edit};
 use crate::refusal::{Stop, record_refusal, refusal_or};
 use crate::step::Step;
 use crate::tree;
-use crate::types::{AccessPath, DIRECTORY, Deletion, Invalidation, Number, Space, TYPE};
+use crate::types::{AccessPath, DIRECTORY, Invalidation, Number, Space, TYPE};
 use crate::unit::{UnitState, Units};
 use crate::uses::{FileState, Files};
 use async_recursion::async_recursion as boxed;
@@ -52,7 +52,6 @@ struct State {
     /// Counts changes of names.
     names: Changes,
     watcher: RefCell<Option<Watcher>>,
-    deletion: Cell<Deletion>,
     left: RefCell<Vec<LeftOrphan>>,
 }
 
@@ -139,7 +138,6 @@ impl Fs {
             taken: Cell::new(0),
             names: disk.names(),
             watcher: RefCell::new(None),
-            deletion: Cell::default(),
             left: RefCell::default(),
         };
         let fs = Self {
@@ -168,15 +166,6 @@ impl Fs {
 
     pub(crate) fn access(&self) -> AccessPath {
         self.access
-    }
-
-    /// Sets how the blocks of deleted files are freed: with their list, unless it is set.
-    pub fn set_deletion(&self, how: Deletion) {
-        self.state.deletion.set(how);
-    }
-
-    pub(crate) fn deletion(&self) -> Deletion {
-        self.state.deletion.get()
     }
 
     pub(crate) fn rt(&self) -> &Rt {

@@ -40,7 +40,7 @@ pub use tonearm_format::{Inode, ROOT_INO, Time};
 pub use tree::{
     Key, OWNER_WORDS, Pages, Report, Tree, TreeError, TreeHeader, Wait, format, max_value,
 };
-pub use types::{AccessPath, Attr, Deletion, Invalidation, Space};
+pub use types::{AccessPath, Attr, Invalidation, Space};
 pub use unit::{Unit, UnitCounts};
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use crate::fs::Fs;
 use crate::meta::{Meta, orphan_key, twice};
 use crate::refusal::Stop;
 use crate::step::{Attempts, Step};
-use crate::types::{AccessPath, DIRECTORY, Deletion, Number, TYPE};
+use crate::types::{AccessPath, DIRECTORY, Number, TYPE};
 use crate::unit::UNIT_FREES_MAX;
 use async_recursion::async_recursion as boxed;
 use std::ops::{Range, RangeInclusive};
@@ -71,7 +71,7 @@ impl Freed {
             return Ok(None);
         }
         let (list, blocks) = (inode.list, inode.blocks);
-        if !delete_list(fs, unit, ino, (list, blocks)).await? {
+        if !delete_list(unit, list).await? {
             return Ok(None);
         }
         fs.only_without_use(unit, ino);
@@ -90,22 +90,9 @@ impl Freed {
 }
 
 /// Adds the deletion of a file's list, if it has one, to the unit. False when another operation has just deleted it.
-async fn delete_list(
-    fs: &Fs,
-    unit: &mut Step,
-    ino: u64,
-    (list, blocks): (u64, u64),
-) -> Result<bool, FsError> {
+async fn delete_list(unit: &mut Step, list: u64) -> Result<bool, FsError> {
     if list == 0 {
         return Ok(true);
-    }
-    if fs.deletion() == Deletion::Blocks {
-        for block in fs.look(|meta| meta.first_blocks(ino, blocks)).await? {
-            match unit.delete_block(BlockId(block)).await {
-                Err(DiskError::NoBlock(_)) => return Ok(false),
-                deleted => deleted?,
-            }
-        }
     }
     match unit.delete_list(ListId(list)).await {
         Err(DiskError::NoList(_)) => Ok(false),
@@ -228,7 +215,7 @@ impl Fs {
                 continue;
             }
             let mut unit = self.step().await?;
-            if !delete_list(self, &mut unit, ino, (inode.list, inode.blocks)).await? {
+            if !delete_list(&mut unit, inode.list).await? {
                 if std::mem::replace(&mut is_missing, true) {
                     return Err(damaged("the list of a file is not there"));
                 }
@@ -342,11 +329,6 @@ impl Fs {
 }
 
 impl Meta<'_, '_> {
-    /// The first `most` blocks of a file, in its order.
-    fn first_blocks(&mut self, ino: u64, most: u64) -> Result<Vec<u64>, Stop> {
-        Ok(self.blocks_in(ino, 0..u64::MAX, most)?.0)
-    }
-
     /// Up to `most` blocks that a file has in a part of it, and where in the file the rest begins.
     pub(crate) fn blocks_in(
         &mut self,

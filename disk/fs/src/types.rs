@@ -69,16 +69,6 @@ pub struct Invalidation {
     pub names: Vec<(u64, Vec<u8>)>,
 }
 
-/// How the blocks of a deleted file are freed (ARU 5.3, Figure 5). Both ways free all of them in the unit of the deletion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Deletion {
-    /// With the list of the file, by one operation.
-    #[default]
-    List,
-    /// One by one, in the order of the file. Then the empty list is deleted.
-    Blocks,
-}
-
 /// The owner's numbers in the tree's header.
 #[derive(Clone, Copy)]
 pub(crate) enum Number {

@@ -389,18 +389,13 @@ impl Trail {
         self.is_followed().then_some(KEPT_BYTES as u64)
     }
 
-    /// Keeps what is written from now on for a reader of the history, where heads are followed.
-    pub(crate) fn add_reader(&self) {
-        if self.is_followed() {
-            self.0.state.borrow_mut().kept.add_reader();
+    /// Keeps what is written from now on, and the rest of the current track once it is read, where heads are followed.
+    pub(crate) fn reader(&self) -> Reader {
+        let trail = self.is_followed().then(|| self.clone());
+        if let Some(trail) = &trail {
+            trail.0.state.borrow_mut().kept.add_reader();
         }
-    }
-
-    /// Undoes one [`Trail::add_reader`].
-    pub(crate) fn remove_reader(&self) {
-        if self.is_followed() {
-            self.0.state.borrow_mut().kept.remove_reader();
-        }
+        Reader(trail)
     }
 
     /// Where the log ended before this opening, and the number of the opening.
@@ -566,6 +561,17 @@ impl Trail {
         self.0.work.notify();
         self.0.flush.notify();
         self.0.ended.notify();
+    }
+}
+
+/// A reader of a log's history, for which tracks are kept where heads are followed.
+pub(crate) struct Reader(Option<Trail>);
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Some(trail) = &self.0 {
+            trail.0.state.borrow_mut().kept.remove_reader();
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Experiments on simulated drives: named, described, seeded.
 //!
 //! An [`Experiment`] gives a [`Report`], which is data: findings with the papers' figures, plots and tables. [`svg`],
-//! [`html`] and [`markdown`] show it. The same seed gives the same report with any number of threads.
+//! [`html`] and [`markdown`] show it. The same seed gives the same report with any number of threads,
+//! apart from the processor times of one experiment.
 
 mod experiment;
 mod experiments;

@@ -1,7 +1,7 @@
 //! The results of an experiment, as data: figures, findings with their bounds, and notes.
 //!
 //! A report does not depend on the machine, the time of day, or the number of threads: the same experiment with the
-//! same seed gives the same report.
+//! same seed gives the same report. The processor times of `aru-overhead` are the exception.
 
 use serde::{Deserialize, Serialize};
 

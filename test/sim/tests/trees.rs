@@ -12,8 +12,7 @@ use std::task::Poll;
 use tonearm_base::Nanos;
 use tonearm_disk::TreeStop;
 use tonearm_fs::{
-    ACL_ACCESS, ACL_DEFAULT, Allocate, Deletion, Fs, FsError, Inode, Piece, ROOT_INO, Rename,
-    SetAttr,
+    ACL_ACCESS, ACL_DEFAULT, Allocate, Fs, FsError, Inode, Piece, ROOT_INO, Rename, SetAttr,
 };
 use tonearm_sim::trees::{
     DIRECTORY, FILE, File, Node, SPACE, Step, Tree, acl, craft, dump, inode_key, orphan_key, read,
@@ -198,31 +197,28 @@ fn a_large_file_is_cut_off_or_deleted_as_a_whole() {
     assert!(before > 3 && between > 5, "{before} {between}");
 }
 
-/// Block by block or with its list, a file is deleted in one unit, and all its blocks are free after it.
+/// A file is deleted in one unit, and all its blocks are free after it.
 #[test]
-fn a_file_is_deleted_in_one_unit_in_either_way() {
-    for how in [Deletion::List, Deletion::Blocks] {
-        store(Layout::Overwrite, SPACE).with_fs(1, async move |_, rt, fs| {
-            let disk = fs.disk().clone();
-            fs.set_deletion(how);
-            let kept = fs.make(ROOT_INO, b"kept", FILE).await.unwrap();
-            fill(&fs, kept.ino, 3).await;
-            let attr = fs.make(ROOT_INO, b"with a hole", FILE).await.unwrap();
-            fill(&fs, attr.ino, 10).await;
-            fs.write(attr.ino, 30 * 4096, &[7; 8192]).await.unwrap();
-            assert_eq!(sound(&disk).await.unwrap().blocks, 15);
-            let before = disk.engine().marks().appended;
-            fs.unlink(ROOT_INO, b"with a hole").await.unwrap();
-            assert_eq!(disk.engine().marks().appended.0, before.0 + 1, "{how:?}");
-            assert_eq!(sound(&disk).await.unwrap().blocks, 3, "{how:?}");
-            // Also after the last use of a file without a name.
-            fs.open_handle(kept.ino).unwrap();
-            fs.unlink(ROOT_INO, b"kept").await.unwrap();
-            fs.close_handle(kept.ino);
-            rt.sleep(Nanos::from_secs(1)).await;
-            assert_eq!(sound(&disk).await.unwrap().blocks, 0, "{how:?}");
-        });
-    }
+fn a_file_is_deleted_in_one_unit() {
+    store(Layout::Overwrite, SPACE).with_fs(1, async move |_, rt, fs| {
+        let disk = fs.disk().clone();
+        let kept = fs.make(ROOT_INO, b"kept", FILE).await.unwrap();
+        fill(&fs, kept.ino, 3).await;
+        let attr = fs.make(ROOT_INO, b"with a hole", FILE).await.unwrap();
+        fill(&fs, attr.ino, 10).await;
+        fs.write(attr.ino, 30 * 4096, &[7; 8192]).await.unwrap();
+        assert_eq!(sound(&disk).await.unwrap().blocks, 15);
+        let before = disk.engine().marks().appended;
+        fs.unlink(ROOT_INO, b"with a hole").await.unwrap();
+        assert_eq!(disk.engine().marks().appended.0, before.0 + 1);
+        assert_eq!(sound(&disk).await.unwrap().blocks, 3);
+        // Also after the last use of a file without a name.
+        fs.open_handle(kept.ino).unwrap();
+        fs.unlink(ROOT_INO, b"kept").await.unwrap();
+        fs.close_handle(kept.ino);
+        rt.sleep(Nanos::from_secs(1)).await;
+        assert_eq!(sound(&disk).await.unwrap().blocks, 0);
+    });
 }
 
 /// A file that loses its name to another one is free when the rename has ended.

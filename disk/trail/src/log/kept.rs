@@ -55,6 +55,12 @@ impl KeptTracks {
         });
     }
 
+    /// The drive has this content of the track at `place`, which takes records, and no write of it is under way.
+    pub fn begin_with(&mut self, place: TrackPlace, content: &[u8]) {
+        self.open(place);
+        self.note(place, 0, content);
+    }
+
     /// `content` goes to byte `offset` of the track at `place`.
     pub fn note(&mut self, place: TrackPlace, offset: usize, content: &[u8]) {
         let mut tracks = self.tracks.iter_mut().rev();

@@ -78,10 +78,15 @@ impl Trail {
         let sent = inner.rt.now();
         let read = inner.devices[member].io(Op::Read, offset, 0, Data::whole(track));
         let (result, data) = read.await;
+        let track = data.into_buf();
         {
-            let mut state = inner.state.borrow_mut();
+            let mut guard = inner.state.borrow_mut();
+            let state = &mut *guard;
             state.stats.tracks_read += 1;
             state.heads[member].moved_to = None;
+            if result.is_ok() && state.current_place() == (member, offset) {
+                state.kept.begin_with((member, offset), &track);
+            }
         }
         self.request_done(
             member,
@@ -92,6 +97,6 @@ impl Trail {
             |head, read| head.read(read),
         );
         inner.work.notify();
-        (result, data)
+        (result, Data::whole(track))
     }
 }

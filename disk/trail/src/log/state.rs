@@ -12,7 +12,7 @@
 use super::bound::Bound;
 use super::cause::{Asked, FlushCause};
 use super::group_commit::CommitDelay;
-use super::kept::KeptTracks;
+use super::kept::{KeptTracks, TrackPlace};
 use super::options::{TrailOptions, TrailStart, TrailStats, WriteCache};
 use super::predict::WaitPredictor;
 use crate::error::TrailError;
@@ -203,6 +203,12 @@ impl State {
     pub fn log_start_track(&self) -> u64 {
         let first = self.live.front();
         first.map_or(self.ring.current(), |live| live.track)
+    }
+
+    /// Where the current track lies.
+    pub fn current_place(&self) -> TrackPlace {
+        let (geometry, track) = (&self.geometry, self.ring.current_index());
+        (geometry.member_of(track), geometry.track_start(track))
     }
 
     /// Tracks written beyond that of the last durable record, if the next track were opened.

@@ -480,11 +480,7 @@ impl State {
         if opens {
             let length = self.geometry.track_length(self.ring.next_index());
             self.ring.open(length);
-            let index = self.ring.current_index();
-            let place = (
-                self.geometry.member_of(index),
-                self.geometry.track_start(index),
-            );
+            let place = self.current_place();
             self.kept.open(place);
         }
         let range = chosen.or_else(|| self.ring.first_fit(write.min, write.marker));

@@ -7,7 +7,7 @@
 //! one would get its number.
 
 use super::{Begin, Replay, Track, read_track};
-use crate::log::Trail;
+use crate::log::{Reader, Trail};
 use crate::scan::FoundRecord;
 use crate::{RecoveredCommit, TrailError};
 use tonearm_base::{Lsn, RecordSeq};
@@ -24,6 +24,7 @@ pub enum HistoryError {
 /// A reader of the log's history.
 pub struct History {
     trail: Trail,
+    _reader: Reader,
     replay: Replay,
     /// The next commit to return.
     next: Lsn,
@@ -35,15 +36,16 @@ impl History {
     /// # Errors
     /// When the log does not have that commit any more.
     pub async fn open(trail: &Trail, from: Lsn) -> Result<Self, HistoryError> {
+        let reader = trail.reader();
         let begin = find(trail, from).await?;
         let (before, epoch) = trail.epoch();
         let (pool, devices, geometry) = trail.medium();
         let mut replay = Replay::at(pool, devices, geometry, epoch, before, begin);
         // A record on any track may follow: the ring comes round.
         replay.first_track = u64::MAX;
-        trail.add_reader();
         Ok(Self {
             trail: trail.clone(),
+            _reader: reader,
             replay,
             next: from,
         })
@@ -101,12 +103,6 @@ impl History {
             }
         }
         Ok(commits)
-    }
-}
-
-impl Drop for History {
-    fn drop(&mut self) {
-        self.trail.remove_reader();
     }
 }
 

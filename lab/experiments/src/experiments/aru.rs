@@ -4,13 +4,13 @@ mod files;
 mod large;
 mod minix;
 mod minix_cache;
+pub(super) mod on_lists;
 mod order;
 mod programs;
 mod runs;
 pub(super) mod setup;
 mod small;
-mod smallest;
-mod tonearm;
+pub(super) mod tonearm;
 
 use self::setup::{LOG_BYTES, MEMORY_BYTES, MIB, STORE_BYTES};
 use crate::experiment::{Context, Drives, Experiment, Outcome};
@@ -18,12 +18,11 @@ use tonearm_drive_file::DriveFile;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "aru",
-    title: "Atomic recovery units: small files, a large file, the smallest units",
+    title: "Atomic recovery units: small files and a large file",
     source: "ARU 5.2 and 5.3, Figures 5 and 6",
-    about: "Programs create, read and delete small files on the file system of a store, whose every operation is a recovery \
-            unit, and on Minix in place. A large file is written and read in sequence and at random. Half a million units are \
-            begun and ended with nothing in them, and with the least that a unit can have. Units of eight programs side by side \
-            are compared with the same units one after another.",
+    about: "Programs create, read and delete small files, and write and read a large one in sequence and at random. The file systems are \
+            Minix with one list a file over the Logical Disk, with sequential and with concurrent units, that of a store, whose every \
+            operation is a recovery unit, and Minix in place. Two file systems share one Logical Disk.",
     drives: Drives::One("hp_c3010"),
     run,
 };
@@ -35,18 +34,16 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     small::small_files(context, drive, bandwidth, &mut outcome);
     order::read_orders(context, drive, &mut outcome);
     large::large_file(context, drive, bandwidth, &mut outcome);
-    smallest::smallest_units(context, drive, &mut outcome);
     outcome.notes = vec![
-        "old and new are one store. old: an operation begins when the one before has ended, so there is one unit at a time. new: an \
-         operation is a unit beside those of the other programs. One program alone has no two units open, so old and new are the \
-         same for the drive, and what shadows cost the processor is in the benchmarks. old and new free the blocks of a deleted \
-         file one by one, new, delete with its list."
+        "old, new and new, delete are Minix over the Logical Disk (ARU, Table 1), with one program. old has one unit at a time, on the \
+         committed state; new is the product's disk. Both give the drive the same work. What shadows cost the processor is in \
+         aru-overhead. old and new free the blocks of a deleted file one by one, new, delete with its list."
             .into(),
-        "Each operation of the file system is a unit: the creation of an empty file, a write, a deletion. In the paper a creation and a \
-         deletion are units, and writes are simple operations."
+        "Over the Logical Disk the creation and the deletion of a file are units, and writes are simple operations, as in the paper. In the \
+         file system of a store each operation is a unit."
             .into(),
         format!(
-            "Minix is a model: bitmaps, inodes and directories at fixed places, blocks of 4 KB, a block cache of {} MiB. When a changed \
+            "Minix in place is a model: bitmaps, inodes and directories at fixed places, blocks of 4 KB, a block cache of {} MiB. When a changed \
              block has to leave it, all changed blocks are written in the order of their places, one request for each and one at a \
              time. Nothing keeps it whole in a crash.",
             MEMORY_BYTES / MIB

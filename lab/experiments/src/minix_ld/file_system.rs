@@ -398,17 +398,21 @@ impl FileSystem {
         if name.is_empty() || name.len() > NAME_MAX {
             return Err(FileError::BadName(name.into()));
         }
-        let mut wanted = [0; NAME_MAX];
-        wanted[..name.len()].copy_from_slice(name.as_bytes());
+        let mut wanted = [0; ENTRY_BYTES];
+        wanted[2..2 + name.len()].copy_from_slice(name.as_bytes());
+        // The name without the number before it.
+        let wanted = u128::from_le_bytes(wanted) >> 16;
         let mut free = None;
         let entries = ListId(self.inode(directory).await?.list);
         for &block in self.blocks(entries).await?.iter() {
             let data = self.block(block).await?;
-            for (index, entry) in data.chunks(ENTRY_BYTES).enumerate() {
+            let (entries, _) = data.as_chunks::<ENTRY_BYTES>();
+            for (index, entry) in entries.iter().enumerate() {
+                let entry = u128::from_le_bytes(*entry);
                 let place = (block, index * ENTRY_BYTES);
-                match u16::from_le_bytes([entry[0], entry[1]]) {
+                match entry as u16 {
                     0 => free = free.or(Some(place)),
-                    number if entry[2..] == wanted => {
+                    number if entry >> 16 == wanted => {
                         return Ok((Some((place, number.into())), free));
                     }
                     _ => {}

@@ -193,11 +193,16 @@ fn store_commits_over_five_times_as_fast_as_a_journal() {
     }
 }
 
-/// Also the test of a planted fault: the phases before it put pressure on memory and log.
 #[test]
-fn an_empty_unit_writes_no_log_the_smallest_one_a_few_words() {
-    let report = quick("aru");
-    held(&report, "an empty unit: log");
+fn concurrent_units_write_the_log_of_sequential_ones() {
+    let report = quick("aru-overhead");
+    for files in ["1 KB", "10 KB"] {
+        held(
+            &report,
+            &format!("{files} files, create and write: log of new"),
+        );
+        held(&report, &format!("{files} files, delete: log of new"));
+    }
     held(&report, "one word of a block: log");
 }
 

@@ -1,5 +1,6 @@
 //! The Minix file system over the Logical Disk, with concurrent and with sequential units.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::BufPool;
@@ -207,7 +208,7 @@ fn two_file_systems_share_a_disk() {
 /// The difference between the two is that of their units alone.
 #[test]
 fn sequential_units_commit_the_same_lists() {
-    let found: Rc<std::cell::RefCell<Vec<Vec<(ListId, u64)>>>> = Rc::default();
+    let found = Rc::new(RefCell::new(Vec::<Vec<(ListId, u64)>>::new()));
     let each = found.clone();
     Store::with_both(move |store, disk| {
         let each = each.clone();

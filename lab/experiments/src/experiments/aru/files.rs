@@ -1,5 +1,6 @@
 //! What the programs of Figures 5 and 6 ask of a file system.
 
+use crate::minix_ld::FileError;
 use tonearm_disk::DiskError;
 use tonearm_fs::FsError;
 use tonearm_rt::IoError;
@@ -13,6 +14,9 @@ pub enum LoadError {
     /// From the file system of a store.
     #[error(transparent)]
     Fs(#[from] FsError),
+    /// From a file system over the Logical Disk.
+    #[error(transparent)]
+    Lists(#[from] FileError),
     /// From a store.
     #[error(transparent)]
     Disk(#[from] DiskError),

@@ -1,17 +1,18 @@
 //! The systems of Figures 5 and 6 (ARU, Table 1) on a simulated drive.
 
-use super::files::LoadError;
+use super::files::{BLOCK, LoadError};
 use super::minix::{BLOCKS, Minix};
+use super::on_lists::{OnLists, open_lists};
 use super::programs::{Large, Phase, Small, large, small};
-use super::tonearm::{Tonearm, Units};
+use super::tonearm::Tonearm;
 use crate::harness::{Machine, SimStore, StoreShape};
+use crate::minix_ld::Deletion;
 use std::rc::Rc;
 use tonearm_base::BufPool;
-use tonearm_device::{Device, Section};
+use tonearm_device::Device;
 use tonearm_disk::{DiskError, HomeParams};
 use tonearm_drive_file::DriveFile;
 use tonearm_format::Placement;
-use tonearm_fs::Deletion;
 use tonearm_rt::{Data, IoError};
 
 pub const MIB: u64 = 1 << 20;
@@ -28,21 +29,35 @@ pub const LOG_BYTES: u64 = 32 * MIB;
 /// Of written blocks in a store, and of the cache of Minix.
 pub const MEMORY_BYTES: u64 = 32 * MIB;
 
-/// A file system, and how its operations become recovery units.
+/// A file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum System {
+    /// Minix over the Logical Disk of a store: with one unit at a time, if `sequential`.
+    Lists {
+        sequential: bool,
+        deletion: Deletion,
+    },
     /// That of a store.
-    Tonearm(HomeParams, Units, Deletion),
+    Store(HomeParams),
     /// Minix in place.
     Minix,
 }
 
 /// "old" of ARU, Table 1.
-pub const OLD: System = System::Tonearm(SEGMENTS, Units::Sequential, Deletion::Blocks);
+pub const OLD: System = System::Lists {
+    sequential: true,
+    deletion: Deletion::HeadFirst,
+};
 /// "new".
-pub const NEW: System = System::Tonearm(SEGMENTS, Units::Concurrent, Deletion::Blocks);
+pub const NEW: System = System::Lists {
+    sequential: false,
+    deletion: Deletion::HeadFirst,
+};
 /// "new, delete".
-pub const NEW_DELETE: System = System::Tonearm(SEGMENTS, Units::Concurrent, Deletion::List);
+pub const NEW_DELETE: System = System::Lists {
+    sequential: false,
+    deletion: Deletion::List,
+};
 
 /// The store of the experiment.
 pub fn shape(drive: &DriveFile, home: HomeParams) -> StoreShape<'_> {
@@ -53,26 +68,20 @@ pub fn shape(drive: &DriveFile, home: HomeParams) -> StoreShape<'_> {
     }
 }
 
-/// A drive with a new store on each of `count` partitions.
-pub fn stores(
+/// A drive with a new store.
+pub fn store(
     drive: &DriveFile,
     home: HomeParams,
-    count: u64,
     seed: u64,
-) -> Result<(Rc<Machine>, Vec<SimStore>), DiskError> {
+) -> Result<(Rc<Machine>, SimStore), DiskError> {
     let shape = shape(drive, home);
-    let bytes = shape.plan()?.bytes_of(0).next_multiple_of(MIB);
-    let machine = Machine::new(drive, bytes * count, seed);
-    let stores = (0..count).map(|index| {
-        let part = bytes * index..bytes * (index + 1);
-        let part: Rc<dyn Device> = Rc::new(Section::new(machine.drive.clone(), part));
-        SimStore::create_on(&shape, &machine.rt, part)
-    });
-    let stores = stores.collect::<Result<Vec<_>, _>>()?;
-    Ok((Rc::new(machine), stores))
+    let machine = Machine::new(drive, shape.plan()?.bytes_of(0), seed);
+    let store = SimStore::create_on(&shape, &machine.rt, machine.drive.clone())?;
+    Ok((Rc::new(machine), store))
 }
 
-/// Runs the phases of small files on `count` file systems on partitions of one drive, each with so many programs.
+/// Runs the phases of small files on `count` file systems, each with so many programs. Those over the Logical Disk share it; there is
+/// one of the others.
 pub fn run_small(
     drive: &DriveFile,
     seed: u64,
@@ -81,18 +90,28 @@ pub fn run_small(
     load: Small,
 ) -> Result<[Phase; 3], LoadError> {
     match system {
-        System::Tonearm(home, units, deletion) => {
-            let (machine, stores) = stores(drive, home, count, seed)?;
+        System::Lists {
+            sequential,
+            deletion,
+        } => {
+            let (machine, store) = store(drive, SEGMENTS, seed)?;
             let own = machine.clone();
             machine.rt.block_on(async move {
-                let mut systems = Vec::new();
-                for store in &stores {
-                    systems.push(Tonearm::open(&own, store, units, deletion).await?);
-                }
+                let blocks = load.files * (load.bytes.div_ceil(BLOCK) + 1);
+                let disk = open_lists(&store, blocks as u64, sequential).await?;
+                let systems = OnLists::format(&disk, &own.rt, deletion, count).await?;
                 let phases = small(&own, &systems, programs, load).await?;
-                for system in systems {
-                    system.close().await?;
-                }
+                disk.store().close().await?;
+                Ok(phases)
+            })
+        }
+        System::Store(home) => {
+            let (machine, store) = store(drive, home, seed)?;
+            let own = machine.clone();
+            machine.rt.block_on(async move {
+                let system = Tonearm::open(&own, &store).await?;
+                let phases = small(&own, std::slice::from_ref(&system), programs, load).await?;
+                system.close().await?;
                 Ok(phases)
             })
         }
@@ -115,11 +134,25 @@ pub fn run_large(
     load: Large,
 ) -> Result<[Phase; 5], LoadError> {
     match system {
-        System::Tonearm(home, units, deletion) => {
-            let (machine, stores) = stores(drive, home, 1, seed)?;
+        System::Lists {
+            sequential,
+            deletion,
+        } => {
+            let (machine, store) = store(drive, SEGMENTS, seed)?;
             let own = machine.clone();
             machine.rt.block_on(async move {
-                let system = Tonearm::open(&own, &stores[0], units, deletion).await?;
+                let disk = open_lists(&store, load.blocks as u64 + 10, sequential).await?;
+                let systems = OnLists::format(&disk, &own.rt, deletion, 1).await?;
+                let phases = large(&own, &systems[0], load, seed).await?;
+                disk.store().close().await?;
+                Ok(phases)
+            })
+        }
+        System::Store(home) => {
+            let (machine, store) = store(drive, home, seed)?;
+            let own = machine.clone();
+            machine.rt.block_on(async move {
+                let system = Tonearm::open(&own, &store).await?;
                 let phases = large(&own, &system, load, seed).await?;
                 system.close().await?;
                 Ok(phases)

@@ -2,7 +2,7 @@
 
 use super::programs::{Phase, SMALL, Small};
 use super::runs::Spread;
-use super::setup::{NEW, NEW_DELETE, OLD, System, run_small};
+use super::setup::{NEW, NEW_DELETE, OLD, SEGMENTS, System, run_small};
 use crate::experiment::{Context, Outcome};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_drive_file::DriveFile;
@@ -17,31 +17,30 @@ const PROGRAMS: usize = 8;
 struct Way {
     name: &'static str,
     system: System,
-    /// File systems, each on a partition of its own, and programs on each.
+    /// File systems in one store, and programs on each.
     side: (u64, usize),
 }
 
-/// The programs of the paper ran alone. Two units are open at a time only if there are several.
 const WAYS: [Way; 7] = [
-    way("old", OLD, (1, PROGRAMS)),
-    way("new", NEW, (1, PROGRAMS)),
-    way("new, delete", NEW_DELETE, (1, PROGRAMS)),
-    way("old or new, one program", NEW, (1, 1)),
-    way("new, delete, one program", NEW_DELETE, (1, 1)),
+    way("old", OLD, (1, 1)),
+    way("new", NEW, (1, 1)),
+    way("new, delete", NEW_DELETE, (1, 1)),
+    way("new, delete, two file systems", NEW_DELETE, (2, 1)),
+    way("store, eight programs", STORE, (1, PROGRAMS)),
+    way("store, one program", STORE, (1, 1)),
     way("Minix, one program", System::Minix, (1, 1)),
-    way(
-        "new, delete, two file systems",
-        NEW_DELETE,
-        (2, PROGRAMS / 2),
-    ),
 ];
 /// Their places above.
 const OLD_AT: usize = 0;
 const NEW_AT: usize = 1;
 const NEW_DELETE_AT: usize = 2;
-const ALONE_AT: usize = 4;
-const MINIX_AT: usize = 5;
-const TWO_AT: usize = 6;
+const TWO_AT: usize = 3;
+const EIGHT_AT: usize = 4;
+const ALONE_AT: usize = 5;
+const MINIX_AT: usize = 6;
+
+/// The file system of a store.
+const STORE: System = System::Store(SEGMENTS);
 
 const fn way(name: &'static str, system: System, side: (u64, usize)) -> Way {
     Way { name, system, side }
@@ -72,7 +71,7 @@ pub fn small_files(
     bandwidth: [f64; 2],
     outcome: &mut Outcome,
 ) {
-    let runs = context.count(10, 2);
+    let runs = context.count(10, 1);
     let mut cases = Vec::new();
     for load in 0..LOADS.len() {
         for way in 0..WAYS.len() {
@@ -120,8 +119,8 @@ pub fn small_files(
                 let full = bandwidth[usize::from(index == 1)];
                 lines[way].push((names.len() as f64, rate.mean));
                 let busy = 100.0 * each(&|phase| phase.spent.busy_share()).mean;
-                if way == NEW_AT && index != 1 {
-                    let what = format!("{size} files, {phase}: new, drive busy");
+                if way == EIGHT_AT && index != 1 {
+                    let what = format!("{size} files, {phase}: eight programs, drive busy");
                     let found = Finding::shown(what, busy, "%");
                     outcome.findings.push(found.bound(Bound::AtLeast(95.0)));
                 }
@@ -158,75 +157,38 @@ pub fn small_files(
         Figure::plot(
             "aru-small",
             "Small files",
-            "Figure 5 of the paper: small files are made, read and deleted, by one program and by eight.",
+            "Figure 5 of the paper: small files are made, read and deleted.",
             vec![panel],
         )
         .with(table),
     );
 }
 
-/// The paper's percentages: how much slower than "old".
-struct Slower {
-    create: f64,
-    delete: f64,
-    delete_list: f64,
-}
-
-const PAPER: [Slower; 2] = [
-    Slower {
-        create: 7.2,
-        delete: 24.6,
-        delete_list: 20.5,
-    },
-    Slower {
-        create: 4.0,
-        delete: 25.5,
-        delete_list: 17.9,
-    },
-];
-
 /// `lines` has for each way the rates of all phases of each load.
 fn findings(lines: &[Vec<(f64, f64)>], outcome: &mut Outcome) {
-    for (load, ((size, _), paper)) in LOADS.iter().zip(PAPER).enumerate() {
+    for (load, (size, _)) in LOADS.iter().enumerate() {
         let rate = |way: usize, phase: usize| lines[way][load * SMALL.len() + phase].1;
-        let slower =
-            |way: usize, phase: usize| 100.0 * (1.0 - rate(way, phase) / rate(OLD_AT, phase));
-        let against_old = |what: &str, percent: f64, paper: f64| {
-            Finding::shown(format!("{size} files, {what} than old"), percent, "%")
-                .paper(number(paper))
-                .bound(Bound::AtMost(paper))
+        let share = |what: &str, phase: usize, (way, of): (usize, usize), percent: f64| {
+            let what = format!("{size} files, {}: {what}", SMALL[phase]);
+            let value = 100.0;
+            Finding::shown(what, 100.0 * rate(way, phase) / rate(of, phase), "%")
+                .bound(Bound::Within { value, percent })
         };
-        outcome.findings.extend([
-            against_old(
-                "create and write: new, slower",
-                slower(NEW_AT, 0),
-                paper.create,
-            ),
-            Finding::shown(
-                format!("{size} files, read: new, slower than old"),
-                slower(NEW_AT, 1),
-                "%",
-            )
-            .paper("slightly faster")
-            .bound(Bound::AtMost(5.0)),
-            against_old("delete: new, slower", slower(NEW_AT, 2), paper.delete),
-            against_old(
-                "delete: new, delete, slower",
-                slower(NEW_DELETE_AT, 2),
-                paper.delete_list,
-            ),
-        ]);
+        let phases = 0..SMALL.len();
+        let of_old = |phase| share("new, in percent of old", phase, (NEW_AT, OLD_AT), 1.0);
+        outcome.findings.extend(phases.clone().map(of_old));
+        let ways = (TWO_AT, NEW_DELETE_AT);
+        let of_one = |phase| share("two file systems, in percent of one", phase, ways, 20.0);
+        outcome.findings.extend(phases.map(of_one));
         let against_one = |phase: usize| {
-            let what = SMALL[phase];
-            let times = rate(TWO_AT, phase) / rate(NEW_DELETE_AT, phase);
-            Finding::shown(
-                format!("{size} files, {what}: two file systems, times as fast as one"),
-                times,
-                "",
-            )
+            let what = format!(
+                "{size} files, {}: eight programs, times as fast as one",
+                SMALL[phase]
+            );
+            let times = rate(EIGHT_AT, phase) / rate(ALONE_AT, phase);
+            Finding::shown(what, times, "").bound(Bound::AtLeast(0.95))
         };
-        let shared = (0..3).map(|phase| against_one(phase).bound(Bound::AtLeast(0.5)));
-        outcome.findings.extend(shared);
+        outcome.findings.extend((0..SMALL.len()).map(against_one));
         let against_minix = |phase: usize| {
             let what = SMALL[phase];
             let times = rate(ALONE_AT, phase) / rate(MINIX_AT, phase);

@@ -6,8 +6,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::Nanos;
 use tonearm_disk::{Disk, OpenOptions};
-use tonearm_fs::{Deletion, Fs, NewInode, ROOT_INO, Time};
-use tonearm_rt::{Permit, Rt, Semaphore};
+use tonearm_fs::{Fs, NewInode, ROOT_INO, Time};
+use tonearm_rt::Rt;
 
 const FILE: NewInode = NewInode {
     mode: 0o100_644,
@@ -22,20 +22,11 @@ const DIRECTORY: NewInode = NewInode {
 /// The time of day at time 0 of the world, in seconds.
 const START_S: i64 = 800_000_000;
 /// In this time memory is written home, and the cleaner has done its work.
-const SETTLED: Nanos = Nanos::from_secs(60);
+pub const SETTLED: Nanos = Nanos::from_secs(60);
 
 /// Nobody waits for the durability of an operation but the flush at the end of a phase, as in ARU 5.2. So the log may wait for
 /// more to write.
-const COMMIT_DELAY: Nanos = Nanos::from_millis(100);
-
-/// How operations become recovery units (ARU, Table 1).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Units {
-    /// "old": an operation begins when the one before has ended, so that there is one unit at a time.
-    Sequential,
-    /// "new": each operation is a unit concurrent with those of other programs.
-    Concurrent,
-}
+pub const COMMIT_DELAY: Nanos = Nanos::from_millis(100);
 
 /// The file system of a store.
 #[derive(Clone)]
@@ -43,20 +34,13 @@ pub struct Tonearm {
     rt: Rt,
     disk: Disk,
     fs: Fs,
-    /// The turn of an operation, if there is one unit at a time.
-    turn: Option<Semaphore>,
     /// Writes that were done again, because they ended in a conflict.
     conflicts: Rc<Cell<u64>>,
 }
 
 impl Tonearm {
     /// Opens the file system of a store of `machine`.
-    pub async fn open(
-        machine: &Machine,
-        store: &SimStore,
-        units: Units,
-        deletion: Deletion,
-    ) -> Result<Self, LoadError> {
+    pub async fn open(machine: &Machine, store: &SimStore) -> Result<Self, LoadError> {
         let rt = machine.rt.clone();
         let disk = store
             .open_with(OpenOptions {
@@ -73,23 +57,12 @@ impl Tonearm {
             }
         });
         let fs = fs.await?;
-        fs.set_deletion(deletion);
-        let turn = (units == Units::Sequential).then(|| Semaphore::new(&rt, 1));
         Ok(Self {
             rt,
             disk,
             fs,
-            turn,
             conflicts: Rc::default(),
         })
-    }
-
-    /// Waits until the operation before has ended, if there is one unit at a time.
-    async fn turn(&self) -> Option<Permit> {
-        match &self.turn {
-            Some(turn) => Some(turn.acquire(1).await),
-            None => None,
-        }
     }
 
     /// Closes the store.
@@ -105,22 +78,18 @@ impl Files for Tonearm {
     }
 
     async fn make(&self, directory: u64, name: &str) -> Result<u64, LoadError> {
-        let _turn = self.turn().await;
         Ok(self.fs.make(directory, name.as_bytes(), FILE).await?.ino)
     }
 
     async fn look_up(&self, directory: u64, name: &str) -> Result<u64, LoadError> {
-        let _turn = self.turn().await;
         Ok(self.fs.look_up(directory, name.as_bytes()).await?.ino)
     }
 
     async fn delete(&self, directory: u64, name: &str) -> Result<(), LoadError> {
-        let _turn = self.turn().await;
         Ok(self.fs.unlink(directory, name.as_bytes()).await?)
     }
 
     async fn write(&self, file: u64, offset: u64, data: &[u8]) -> Result<(), LoadError> {
-        let _turn = self.turn().await;
         loop {
             match self.fs.write(file, offset, data).await {
                 Err(error) if error.is_conflict() => self.conflicts.set(self.conflicts.get() + 1),
@@ -130,7 +99,6 @@ impl Files for Tonearm {
     }
 
     async fn read(&self, file: u64, offset: u64, len: u64) -> Result<Vec<u8>, LoadError> {
-        let _turn = self.turn().await;
         let pieces = self.fs.read(file, offset, len).await?;
         let mut data = Vec::with_capacity(len as usize);
         for piece in pieces {

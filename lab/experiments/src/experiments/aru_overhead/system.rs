@@ -1,11 +1,12 @@
 //! A new store with one of the Logical Disks of ARU, Table 1.
 
-use crate::experiments::aru::setup::{SEGMENTS, stores};
+use crate::experiments::aru::on_lists::open_lists;
+use crate::experiments::aru::setup::{SEGMENTS, store};
+use crate::experiments::aru::tonearm::SETTLED;
 use crate::harness::{Machine, SimStore, thread_cpu_ns};
-use crate::minix_ld::{Deletion, LogicalDisk, Sequential, reserve_blocks};
+use crate::minix_ld::{Deletion, LogicalDisk};
 use std::rc::Rc;
-use tonearm_base::Nanos;
-use tonearm_disk::{Disk, DiskError, OpenOptions};
+use tonearm_disk::{Disk, DiskError};
 use tonearm_drive_file::DriveFile;
 
 /// A version of the Logical Disk and of the deletion (ARU, Table 1).
@@ -32,11 +33,6 @@ pub struct Spent {
     pub commits: f64,
 }
 
-/// Nobody waits for durability but the flush at the end of a span, as in ARU 5.2. So the log may wait for more to write.
-const COMMIT_DELAY: Nanos = Nanos::from_millis(100);
-/// In this time everything is written back.
-const SETTLED: Nanos = Nanos::from_secs(60);
-
 /// The drive with a store.
 pub struct System {
     /// The drive and its executor.
@@ -47,30 +43,13 @@ pub struct System {
 impl System {
     /// A new store, on a platter whose angle the seed gives.
     pub fn new(drive: &DriveFile, seed: u64) -> Result<Self, DiskError> {
-        let (machine, mut stores) = stores(drive, SEGMENTS, 1, seed)?;
-        let store = stores.remove(0);
+        let (machine, store) = store(drive, SEGMENTS, seed)?;
         Ok(Self { machine, store })
     }
 
     /// Opens it, with room for `blocks` blocks on lists.
     pub async fn open(&self, blocks: u64, sequential: bool) -> Result<LogicalDisk, DiskError> {
-        let disk = self.open_store().await?;
-        reserve_blocks(&disk, blocks).await?;
-        // The search for free identifiers begins at the first zone again.
-        disk.close().await?;
-        let disk = self.open_store().await?;
-        Ok(match sequential {
-            true => LogicalDisk::Sequential(Sequential::open(&disk).await?),
-            false => LogicalDisk::Concurrent(disk),
-        })
-    }
-
-    async fn open_store(&self) -> Result<Disk, DiskError> {
-        let options = OpenOptions {
-            commit_delay: COMMIT_DELAY,
-            ..OpenOptions::default()
-        };
-        self.store.open_with(options).await
+        open_lists(&self.store, blocks, sequential).await
     }
 
     /// What `work` takes until it is durable. Before it everything is written back.
