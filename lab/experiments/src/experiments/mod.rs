@@ -3,6 +3,7 @@
 mod aru;
 mod head_pauses;
 mod heads;
+mod heads_noise;
 mod hylog_array;
 mod hylog_cleaning;
 mod hylog_drives;
@@ -59,6 +60,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     wal_tpcc::EXPERIMENT,
     aru::EXPERIMENT,
     heads::EXPERIMENT,
+    heads_noise::EXPERIMENT,
     head_pauses::EXPERIMENT,
     log_latency::EXPERIMENT,
     #[cfg(feature = "sqlite")]

@@ -19,6 +19,7 @@ fn the_list_is_complete_and_each_experiment_is_described() {
         "aru",
         "head-pauses",
         "heads",
+        "heads-noise",
         "hylog-array",
         "hylog-cleaning",
         "hylog-drives",
