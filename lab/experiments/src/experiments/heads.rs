@@ -16,7 +16,7 @@ use tonearm_head_study::{
 pub const EXPERIMENT: Experiment = Experiment {
     name: "heads",
     title: "All predictors on all drives",
-    source: "beyond the papers: zones, jitter, drift, idleness, background reads; latency against memory",
+    source: "beyond the papers: zones, drift, idleness, background reads; latency against memory",
     about: "Every predictor writes a log on every mechanical drive, and each write is compared with the least time \
             that the drive could have given at that moment. Then the spindle changes its speed, nothing happens for an \
             hour, other requests move the head, or the log runs in another zone than the profile.",

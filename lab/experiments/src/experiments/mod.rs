@@ -5,6 +5,7 @@ mod aru_overhead;
 mod head_history;
 mod head_pauses;
 mod heads;
+mod heads_noise;
 mod hylog_array;
 mod hylog_cleaning;
 mod hylog_drives;
@@ -62,6 +63,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     aru::EXPERIMENT,
     aru_overhead::EXPERIMENT,
     heads::EXPERIMENT,
+    heads_noise::EXPERIMENT,
     head_pauses::EXPERIMENT,
     head_history::EXPERIMENT,
     log_latency::EXPERIMENT,

@@ -21,6 +21,7 @@ fn the_list_is_complete_and_each_experiment_is_described() {
         "aru-overhead",
         "head-pauses",
         "heads",
+        "heads-noise",
         "hylog-array",
         "hylog-cleaning",
         "hylog-drives",
