@@ -2,8 +2,8 @@
 
 use tonearm_base::Nanos;
 use tonearm_format::Placement;
-use tonearm_layout::WRITES_WHILE_READING;
 use tonearm_layout::layouts::HomeOptions;
+use tonearm_layout::{Plugging, WRITES_WHILE_READING};
 use tonearm_trail::WriteCache;
 
 /// When a write is acknowledged.
@@ -27,6 +27,8 @@ pub struct OpenOptions {
     /// Writes of the write-back under way on a device while clients read (Trail 4.3: reads go before write-back), 1 to 64. With
     /// 64 reads do not go first. The lab's experiment `read-priority` compares values.
     pub writes_while_reading: u64,
+    /// When the cleaner of the layouts segments and wolf moves blocks into holes, instead of appending them.
+    pub plugging: Plugging,
     /// Used share of a log track, in percent, from which the next write goes to the next track (Trail 4.2), where the log
     /// follows a head. With 0 each write does, as in Trail 5.1.
     pub track_threshold_percent: u64,
@@ -67,6 +69,7 @@ impl OpenOptions {
             map_cache_bytes: self.map_cache_bytes,
             separation_interval: self.separation_interval,
             writes_while_reading: self.writes_while_reading,
+            plugging: self.plugging,
             read_only: self.read_only,
         }
     }
@@ -79,6 +82,7 @@ impl Default for OpenOptions {
             map_cache_bytes: 32 << 20,
             separation_interval: Nanos::from_secs(20 * 60),
             writes_while_reading: WRITES_WHILE_READING,
+            plugging: Plugging::default(),
             track_threshold_percent: 30,
             ack: Ack::Flush,
             write_cache: WriteCache::Volatile,

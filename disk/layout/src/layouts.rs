@@ -4,7 +4,7 @@
 use crate::error::{HomeError, PlanError};
 use crate::home::Home;
 use crate::overwrite::{self, Overwrite};
-use crate::segments::{self, RebuildReport, Segments};
+use crate::segments::{self, Plugging, RebuildReport, Segments};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::Device;
@@ -46,6 +46,8 @@ pub struct HomeOptions {
     pub separation_interval: Nanos,
     /// Writes under way on a device while clients read (Trail 4.3), 1 to 64. With 64 reads do not go first.
     pub writes_while_reading: u64,
+    /// When the cleaner moves blocks into holes.
+    pub plugging: Plugging,
     /// Nothing is written.
     pub read_only: bool,
 }
@@ -197,6 +199,7 @@ pub async fn open(
                 map_cache_bytes: how.map_cache_bytes,
                 separation_interval: how.separation_interval,
                 writes_while_reading: how.writes_while_reading,
+                plugging: how.plugging,
                 read_only: how.read_only,
                 ..segments::options(superblock, segment_bytes, placement)
             };

@@ -205,9 +205,13 @@ pub struct Create {
     /// Where blocks live once they leave the log
     #[arg(long, value_enum, default_value_t = LayoutMode::Overwrite)]
     pub layout: LayoutMode,
-    /// Bytes of a segment, for the layouts with segments: whole blocks from 64KiB to 64MiB
-    #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "1MiB")]
-    pub segment_size: u64,
+    /// Bytes of a segment, for the layouts with segments: whole blocks from 64KiB to 64MiB; auto: about four times what
+    /// --data-drive transfers in the time in which it finds a place, for each drive of an array
+    #[arg(long, value_name = "SIZE", value_parser = SegmentSize::parse, default_value = "1MiB")]
+    pub segment_size: SegmentSize,
+    /// What each data drive is like, for --segment-size auto: a file or a name as for --log-drive
+    #[arg(long, value_name = "FILE")]
+    pub data_drive: Option<String>,
     /// Percent of the segments that stay free, for the layouts with segments: the more, the less there is to clean
     /// (2 to 75)
     #[arg(long, value_name = "PERCENT", default_value_t = 10)]
@@ -221,6 +225,23 @@ pub struct Create {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
+}
+
+/// The size of a segment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SegmentSize {
+    /// Of the data drive.
+    Auto,
+    Bytes(u64),
+}
+
+impl SegmentSize {
+    fn parse(text: &str) -> Result<Self, String> {
+        match text {
+            "auto" => Ok(Self::Auto),
+            text => size::parse(text).map(Self::Bytes),
+        }
+    }
 }
 
 /// Where blocks live once they leave the log.

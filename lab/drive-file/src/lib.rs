@@ -10,6 +10,7 @@ mod file;
 mod geometry;
 mod library;
 mod place;
+mod rates;
 mod scheduler;
 mod seek_curve;
 mod spec;

@@ -14,6 +14,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_disk::{Ack, OpenOptions};
+use tonearm_layout::Plugging;
 use tonearm_rt::Rt;
 use tonearm_world::{FaultKind, SimWorld, Struck};
 
@@ -94,8 +95,14 @@ async fn live(
 ) -> Result<(), String> {
     let options = OpenOptions {
         memory_bytes: generation.memory_bytes,
-        map_cache_bytes: 32 << 10,
+        // With space for the whole map, or not: then nothing is plugged.
+        map_cache_bytes: if generation.ack_write {
+            64 << 10
+        } else {
+            32 << 10
+        },
         separation_interval: SEPARATION_INTERVAL,
+        plugging: Plugging::Always,
         ack: match generation.ack_write {
             true => Ack::Write,
             false => Ack::Flush,

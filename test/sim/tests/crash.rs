@@ -138,6 +138,19 @@ fn long_runs_in_which_the_cleaner_works_lose_nothing() {
 }
 
 #[test]
+fn long_runs_in_which_blocks_are_moved_into_holes_lose_nothing() {
+    for layout in [Layout::Segments, Layout::Wolf] {
+        let long = Size {
+            layout: Some(layout),
+            operations: 1500,
+            generations: 1,
+            ..SIZE
+        };
+        expect(Kind::PowerCuts, long, &[Met::Plugged], 40..46);
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_trace() {
     let run = |seed| passes(Kind::PowerCuts, seed, SIZE);
     assert_eq!(run(7), run(7));

@@ -99,6 +99,10 @@ impl Segments {
         let before = self.state.borrow().table.next_read();
         let sources = self.sources_to_plug(wanted);
         let holes = self.holes_beside(&sources, wanted).await?;
+        if holes.len() as u64 <= wanted.min(SAMPLE) / 4 {
+            // To read a segment for so few is not worth it.
+            return Ok(false);
+        }
         // From here on the map that recovery would make does not lead to the holes.
         self.media.flush().await?;
         let (moved, drained) = self.collect_most(&sources, holes.len()).await?;

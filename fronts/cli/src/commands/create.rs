@@ -1,6 +1,7 @@
 //! `tonearm create`: has a store planned and made as the command line asks, and describes it.
 
 mod log_head;
+mod segment_size;
 
 use crate::cli::{Create, LayoutMode, RedundancyMode};
 use crate::control::{carries_text, head_text, room_text};
@@ -96,14 +97,8 @@ fn home_params(arguments: &Create) -> anyhow::Result<HomeParams> {
     let Some(placement) = placement(arguments.layout) else {
         return Ok(HomeParams::Overwrite);
     };
-    let Ok(segment_bytes) = u32::try_from(arguments.segment_size) else {
-        bail!(
-            "a segment of {} bytes is not possible; 1MiB is a good one",
-            arguments.segment_size
-        );
-    };
     Ok(HomeParams::Segments {
-        segment_bytes,
+        segment_bytes: segment_size::bytes(arguments)?,
         spare_percent: arguments.spare,
         placement,
     })
@@ -165,6 +160,8 @@ struct Report {
     path: String,
     size_bytes: u64,
     block_size: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    segment_bytes: Option<u32>,
     log_bytes: u64,
     head: String,
     members: Vec<Member>,
@@ -198,6 +195,7 @@ fn report_made(arguments: &Create, create: &tonearm_store::Create) -> anyhow::Re
         path: arguments.path.display().to_string(),
         size_bytes: arguments.size,
         block_size: superblock.block_size,
+        segment_bytes: superblock.segments().map(|layout| layout.segment_bytes),
         log_bytes: superblock.log_size_bytes(),
         head: head_text(superblock),
         members: members.collect(),
@@ -227,6 +225,9 @@ fn report_made(arguments: &Create, create: &tonearm_store::Create) -> anyhow::Re
         ("head", report.head.clone()),
         ("volume", volume.to_string()),
     ];
+    if let Some(bytes) = report.segment_bytes {
+        rows.push(("segment size", size::text(bytes.into())));
+    }
     if let Some(level) = report.redundancy {
         let (count, unit) = (report.members.len() - 1, size::text(arguments.stripe));
         let text = format!("{level} over {count} members, stripe units of {unit}");

@@ -227,3 +227,47 @@ fn create_reports_usage_and_how_to_make_space_for_files() {
     contains(&bench.ok(&["info", "a"]), "with the log");
     contains(&bench.ok(&["volume", "list", "a"]), "used below the store");
 }
+
+/// The sizes are those of HyLog 5 for these drives; the paper's last drive is in no drive file with its seeks.
+#[test]
+fn segments_of_size_auto_follow_the_drive() {
+    let bench = Bench::new();
+    let create = |more: &[&str]| {
+        let all = [
+            "create", "a", "--size", "64MiB", "--force", "--layout", "segments", "--json",
+        ];
+        let auto = ["--segment-size", "auto"];
+        [&all[..], &auto, more]
+            .concat()
+            .iter()
+            .map(|word| word.to_string())
+            .collect::<Vec<_>>()
+    };
+    let made = |more: &[&str]| {
+        let arguments = create(more);
+        bench.ok(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    for (drive, bytes) in [("atlas10k", 512 << 10), ("hylog2003", 1 << 20)] {
+        let told = made(&["--data-drive", drive]);
+        contains(&told, &format!("\"segment_bytes\": {bytes}"));
+    }
+    // As much for each drive of an array that a segment keeps busy.
+    let members = [
+        "--redundancy",
+        "raid5",
+        "--data",
+        "b",
+        "--data",
+        "c",
+        "--data",
+        "d",
+    ];
+    let told = made(&[&members[..], &["--data-drive", "atlas10k"]].concat());
+    contains(&told, &format!("\"segment_bytes\": {}", 2 * (512 << 10)));
+    let fails = |more: &[&str]| {
+        let arguments = create(more);
+        bench.fails(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
+    };
+    contains(&fails(&[]), "--segment-size auto needs --data-drive");
+    contains(&fails(&["--data-drive", "ssd"]), "has no platter");
+}
