@@ -155,7 +155,7 @@ impl Disk {
     /// When there is no such block, damaged, or failed.
     #[boxed(?Send)]
     pub async fn read_block(&self, block: BlockId) -> Result<Piece, DiskError> {
-        self.begin().read_block(block).await
+        self.core().read_block(block.0).await
     }
 
     /// The blocks of a list in order.

@@ -8,6 +8,7 @@ use crate::core::Core;
 use crate::error::DiskError;
 use std::rc::Rc;
 use tonearm_engine::CommitChange;
+use tonearm_layout::Piece;
 
 /// An identifier that an operation has taken. It is free again unless the operation has committed it.
 struct Taken<'a> {
@@ -123,5 +124,21 @@ impl Core {
             area.borrow().written(block..block + 1);
         }
         Ok(())
+    }
+
+    /// Reads a block in the committed state.
+    ///
+    /// # Errors
+    /// When there is no such block, damaged, or failed.
+    pub async fn read_block(&self, block: u64) -> Result<Piece, DiskError> {
+        let there = self.lists.block(block).await?;
+        let area = self.area().filter(|_| there.is_some());
+        let area = area.ok_or(DiskError::NoBlock(block))?;
+        let bytes = self.block_size();
+        let read = area.read(block * bytes, bytes).await?;
+        Ok(read
+            .into_iter()
+            .next()
+            .unwrap_or(Piece::Zero(bytes as usize)))
     }
 }
