@@ -97,7 +97,7 @@ fn another_version_is_reported() {
     let error = Superblock::decode(&sector).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "superblock has format version 9, this program reads version 5 alone"
+        "superblock has format version 9, this program reads version 6 alone"
     );
 }
 

@@ -57,7 +57,7 @@ fn an_unsupported_version() {
     for command in ["info", "check", "serve"] {
         contains(
             &bench.fails(&[command, "a"]),
-            "superblock has format version 7, this program reads version 5 alone",
+            "superblock has format version 7, this program reads version 6 alone",
         );
     }
 }
