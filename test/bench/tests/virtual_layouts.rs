@@ -117,7 +117,8 @@ fn hylog_overwrites_where_only_large_sweeps_are_cheap() {
         let rate = rows(&printed, layout)[0][2].parse::<f64>();
         rate.unwrap_or_else(|_| panic!("{layout} has no rate: {printed}"))
     };
-    assert!(rate("segments 95 %") < 0.8 * rate("overwrite"), "{printed}");
+    // The cleaner of segments plugs.
+    assert!(rate("segments 95 %") < 0.9 * rate("overwrite"), "{printed}");
     assert!(rate("hylog 95 %") > 0.85 * rate("overwrite"), "{printed}");
 }
 

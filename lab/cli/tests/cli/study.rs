@@ -84,8 +84,7 @@ fn a_study_measures_every_layout_and_recommends_one() {
     let share = study["trace"]["writes_to_hottest_tenth_percent"].as_f64();
     assert!((30.0..45.0).contains(&share.expect("a share")), "{share:?}");
     let sentence = study["recommendation"]["sentence"].as_str();
-    // The trace has 30 s.
-    let begin = "No verdict: the trace has 30.00 s of requests; record at least a minute";
+    let begin = "No verdict: the trace has 29.98 s of requests; record at least a minute";
     assert!(
         sentence.expect("a sentence").starts_with(begin),
         "{sentence:?}"
@@ -246,14 +245,21 @@ fn unusual_traces_cause_warnings() {
 #[test]
 fn an_array_is_studied_with_its_parity() {
     let bench = with_skewed_trace();
+    // So many requests that blocks are written back.
+    let mut long = SMALL;
+    long[6] = "6000";
     let raid = ["--disks", "3", "--redundancy", "raid5", "--json"];
-    let study = bench.json(&[&SMALL[..], &raid].concat());
-    let single = bench.json(&[&SMALL[..], &["--json"]].concat());
+    let study = bench.json(&[&long[..], &raid].concat());
+    let single = bench.json(&[&long[..], &["--json"]].concat());
     let written = |study: &Value| {
         let case = case(study, "overwrite", true, 1);
         case["written_bytes"].as_f64().expect("bytes")
     };
-    assert!(written(&study) > written(&single), "parity is written too");
+    let (study, single) = (written(&study), written(&single));
+    assert!(
+        study > 1.1 * single,
+        "parity is written too: {study} and {single} bytes"
+    );
     let ran = bench.run(&[&SMALL[..], &["--redundancy", "raid5"]].concat());
     contains(
         &ran.err,

@@ -30,6 +30,8 @@ const VOLUME_BYTES: u64 = 64 * MIB;
 const LOG_BYTES: u64 = 256 * MIB;
 /// Writes from which the predictor learns a drive.
 const LEARNT: u64 = 500;
+/// Writes beside a reader before those that are measured: the first commits and the current track come from the drive.
+const BESIDE: u64 = 100;
 /// Shortest pause between two writes.
 const PAUSE: Nanos = Nanos::from_millis(10);
 /// Time between two reads of a reader.
@@ -113,7 +115,7 @@ fn measure(
         let (mut times, ended) = (Times::default(), Rc::new(Cell::new(false)));
         let mut reading = None;
         for number in 0..LEARNT + writes {
-            if number == LEARNT && reader != Reader::None {
+            if number == LEARNT - BESIDE && reader != Reader::None {
                 reading = Some(own.rt.spawn(read(
                     own.rt.clone(),
                     disk.engine().clone(),
