@@ -172,6 +172,7 @@ fn plots_have_labels_units_and_unique_file_names() {
                         "transactions",
                         "times",
                         "users",
+                        "terminals",
                     ];
                     let has_unit = axis.label.contains(", ")
                         || counted.iter().any(|word| axis.label.contains(word));
