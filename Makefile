@@ -25,9 +25,9 @@ SECONDS ?= 60
 SEED ?= 1
 # Number of power cuts of `make crash-test` over two processes, and seconds of power cuts in `make test`.
 POINTS ?= 100000
-CRASH_SECONDS ?= 40
+CRASH_SECONDS ?= 36
 # Seconds for which `make test` fuzzes each of thirteen targets.
-FUZZ_SECONDS ?= 3
+FUZZ_SECONDS ?= 2
 # Rounds of each test of `make guest`.
 ROUNDS ?= 20
 BENCH ?=
