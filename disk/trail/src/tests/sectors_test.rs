@@ -8,24 +8,26 @@ use tonearm_base::{BufPool, Lsn, RecordSeq};
 
 fn change() -> impl Strategy<Value = Change> {
     let words = prop::collection::btree_set(0..(BLOCK as u32 / 8), 1..80);
-    let pool = || BufPool::new(0);
-    prop_oneof![
-        (0..9u64, 1..30u64).prop_map(move |(first, count)| write(&pool(), first, count, 1)),
-        (0..9u64, 1..9u64).prop_map(|(first, count)| Change::Trim { first, count }),
-        (0..9u64, words).prop_map(|(block, words)| {
-            let word = |at: u32| Word {
-                at: 8 * at,
-                value: 7,
-            };
-            let words = words.into_iter().map(word).collect();
-            Change::Patch { block, words }
-        }),
-        (0..9u64, 1..90usize).prop_map(|(to, count)| Change::Move {
-            to,
+    let parts = (0..4u8, 0..9u64, 1..30u64, words);
+    parts.prop_map(|(kind, first, count, words)| match kind {
+        0 => write(&BufPool::new(0), first, count, 1),
+        1 => Change::Trim { first, count },
+        2 => Change::Patch {
+            block: first,
+            words: words
+                .into_iter()
+                .map(|at| Word {
+                    at: 8 * at,
+                    value: 7,
+                })
+                .collect(),
+        },
+        _ => Change::Move {
+            to: first,
             from: 100,
-            crcs: vec![3; count],
-        }),
-    ]
+            crcs: vec![3; 3 * count as usize],
+        },
+    })
 }
 
 proptest! {

@@ -1,14 +1,12 @@
 //! What concurrent recovery units cost the processor (ARU 5.3).
 
 mod lists;
+mod shares;
 mod small;
 mod system;
 mod units;
 
-use self::system::Spent;
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::harness::median;
-use crate::report::Bound;
 use tonearm_drive_file::DriveFile;
 
 pub const EXPERIMENT: Experiment = Experiment {
@@ -47,17 +45,4 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
             .into(),
     ];
     outcome
-}
-
-/// Processor time in percent of another: the median over the runs, each of which has both.
-fn percent_of<R>(runs: &[R], pair: impl Fn(&R) -> (&Spent, &Spent)) -> f64 {
-    let percent = |run: &R| {
-        let (this, other) = pair(run);
-        100.0 * this.cpu_ns / other.cpu_ns
-    };
-    median(runs.iter().map(percent).collect())
-}
-
-fn within(value: f64, percent: f64) -> Bound {
-    Bound::Within { value, percent }
 }

@@ -1,7 +1,7 @@
 //! The deletion of lists, block by block and as a whole (ARU 5.3: "the order of operations also influences this overhead").
 
+use super::shares::{percent_of, within};
 use super::system::{Spent, System, Way};
-use super::{percent_of, within};
 use crate::experiment::{Context, Outcome};
 use crate::harness::median;
 use crate::minix_ld::Deletion;

@@ -1,7 +1,7 @@
 //! Small files, created, written, read and deleted by one program (ARU 5.2, Figure 5).
 
+use super::shares::{percent_of, within};
 use super::system::{Spent, System, Way};
-use super::{percent_of, within};
 use crate::experiment::{Context, Outcome};
 use crate::harness::median;
 use crate::minix_ld::{Deletion, FileError, FileSystem, ROOT};

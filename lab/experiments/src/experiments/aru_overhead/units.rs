@@ -1,7 +1,7 @@
 //! The smallest units: the third benchmark of ARU 5.2.
 
+use super::shares::within;
 use super::system::{Spent, System};
-use super::within;
 use crate::experiment::{Context, Outcome};
 use crate::harness::median;
 use crate::report::Finding;
