@@ -15,6 +15,7 @@ mod error;
 mod growth;
 mod lists;
 mod map;
+mod memory;
 mod pages;
 mod partial;
 mod shadow;

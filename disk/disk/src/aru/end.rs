@@ -6,6 +6,7 @@ use super::{Aru, DiskError};
 use crate::lists::area::Lists;
 use crate::lists::replay::Replay;
 use crate::map;
+use crate::memory::CommitMemory;
 use crate::pages::Edits;
 use crate::partial::{Parts, reread_changed};
 use crate::shadow::{Key, Version};
@@ -40,7 +41,7 @@ impl Aru {
         }
         let core = self.core.clone();
         let engine = &core.engine;
-        let (mut paid, mut memory) = (0, None);
+        let mut memory = CommitMemory::default();
         let (admission, replay, tree) = loop {
             self.refresh(true).await?;
             let replay = self.replay(&core.lists).await?;
@@ -54,16 +55,7 @@ impl Aru {
                 cost = self.cost(replay.as_ref(), tree.as_ref());
             }
             let (blocks, ranges) = cost;
-            if blocks > paid {
-                // A unit that waits for memory must not hold any.
-                drop(memory.take());
-                let bytes = blocks * self.block();
-                memory = Some(match ranges {
-                    0 => engine.reserve(bytes).await?,
-                    _ => engine.reserve_to_free(bytes).await?,
-                });
-                paid = blocks;
-            }
+            memory.reserve(engine, cost).await?;
             let admission = engine.admit(blocks, ranges).await?;
             self.refresh(false).await?;
             let now = self.cost(replay.as_ref(), tree.as_ref());

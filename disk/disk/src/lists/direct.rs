@@ -6,6 +6,7 @@ use super::shadow::ListOp;
 use super::{Id, area::Lists};
 use crate::core::Core;
 use crate::error::DiskError;
+use crate::memory::CommitMemory;
 use std::rc::Rc;
 use tonearm_engine::CommitChange;
 use tonearm_layout::Piece;
@@ -58,7 +59,7 @@ impl Core {
     pub async fn commit_op(&self, op: ListOp, taken: Option<Id>) -> Result<(), DiskError> {
         let (lists, engine) = (&self.lists, &self.engine);
         let taken = Taken { lists, id: taken };
-        let (mut paid, mut memory) = (0, None);
+        let mut memory = CommitMemory::default();
         loop {
             let mut replay = Replay::new(lists);
             match replay.redo(op).await {
@@ -68,16 +69,7 @@ impl Core {
                 Err(_) => continue,
             }
             let (blocks, ranges) = replay.cost();
-            if blocks > paid {
-                // An operation that waits for memory must not hold any.
-                drop(memory.take());
-                let bytes = blocks * self.block_size();
-                memory = Some(match ranges {
-                    0 => engine.reserve(bytes).await?,
-                    _ => engine.reserve_to_free(bytes).await?,
-                });
-                paid = blocks;
-            }
+            memory.reserve(engine, (blocks, ranges)).await?;
             let admission = engine.admit(blocks, ranges).await?;
             if !replay.is_current() {
                 continue;

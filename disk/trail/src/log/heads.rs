@@ -159,7 +159,10 @@ fn fastest(
     let (_, place) = best?;
     // The write takes as much as there is room. The predictor remembers what it answered last.
     let span = spans.iter().find(|span| span.holds(place.sector, 1))?;
-    head.place(now, greatest.min(span.end - place.sector) as u32, spans)
+    match greatest.min(span.end - place.sector) {
+        taken if taken == sectors => Some(place),
+        taken => head.place(now, taken as u32, spans),
+    }
 }
 
 impl Trail {

@@ -60,6 +60,20 @@ fn whole_batch_is_written_at_once_where_a_part_gains_little() {
 }
 
 #[test]
+fn one_record_is_asked_for_once() {
+    let mut head = Known {
+        answers: vec![(0, 4, 500)],
+        asked: Vec::new(),
+    };
+    let spans = [Span { start: 0, end: 40 }];
+    let place = fastest(&mut head, Nanos(0), (8, 8), &spans);
+    assert_eq!(
+        (place.map(|place| place.sector), head.asked),
+        (Some(4), vec![8])
+    );
+}
+
+#[test]
 fn head_without_times_gets_the_greatest_size_that_fits() {
     let (sector, asked) = chosen(&[(64, 100, 0)]);
     assert_eq!((sector, asked), (Some(100), vec![64]));

@@ -10,7 +10,7 @@ fn track_is_kept_from_its_opening() {
     let mut kept = KeptTracks::default();
     kept.open((0, 0));
     kept.note((0, 0), 0, &[1]);
-    assert_eq!(read(&kept, 0), None, "nobody reads");
+    assert_eq!(read(&kept, 0), None, "there is no reader");
     kept.add_reader();
     kept.note((0, 0), 1, &[2]);
     assert_eq!(read(&kept, 0), None, "its first write is not there");

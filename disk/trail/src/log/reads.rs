@@ -4,7 +4,7 @@
 use super::Trail;
 use crate::geometry::DRIVE_SECTOR;
 use std::rc::Rc;
-use tonearm_device::{Device, DeviceIo, at_once};
+use tonearm_device::{Device, DeviceIo, Filter, at_once};
 use tonearm_head::Span;
 use tonearm_rt::{Data, IoError, Op};
 
@@ -23,30 +23,18 @@ impl MemberInTurn {
         };
         (0..trail.0.devices.len()).map(member).collect()
     }
-
-    fn inner(&self) -> &Rc<dyn Device> {
-        &self.trail.0.devices[self.member]
-    }
 }
 
-impl Device for MemberInTurn {
-    fn name(&self) -> &str {
-        self.inner().name()
+impl Filter for MemberInTurn {
+    fn inner(&self) -> &dyn Device {
+        &*self.trail.0.devices[self.member]
     }
 
-    fn size_bytes(&self) -> u64 {
-        self.inner().size_bytes()
-    }
-
-    fn block_size(&self) -> u32 {
-        self.inner().block_size()
-    }
-
-    fn io(&self, op: Op, offset: u64, _: u64, data: Data) -> DeviceIo {
+    fn filter_io(&self, op: Op, offset: u64, _: u64, data: Data) -> DeviceIo {
         if op != Op::Read {
             return at_once(Err(IoError::EINVAL), data);
         }
-        // A task of its own ends also when nobody waits for it any more.
+        // A task of its own returns its turn also when its caller is gone.
         let trail = self.trail.clone();
         let read = trail.clone().read_track(self.member, offset, data);
         Box::pin(trail.0.rt.spawn(read))

@@ -310,19 +310,22 @@ impl Trail {
         let trail = self.clone();
         inner.rt.spawn(async move {
             let (result, data) = io.await;
-            let refused = matches!(result, Err(error) if error.is_no_space());
+            let (worked, refused) = (
+                result.is_ok(),
+                matches!(result, Err(error) if error.is_no_space()),
+            );
+            let result = match refused {
+                true => trail.write_again(member, offset, data).await,
+                false => result.map(|_| ()),
+            };
+            // A read between the refusal and the repeated write would find the track without this record.
             if let Some(permit) = permit {
                 let span = trail.0.geometry.drive_span(sector, sectors as u64);
-                let worked = result.is_ok();
                 trail.request_done(member, permit, span, now, worked, |head, write| {
                     head.written(write);
                     true
                 });
             }
-            let result = match refused {
-                true => trail.write_again(member, offset, data).await,
-                false => result.map(|_| ()),
-            };
             match result {
                 Ok(()) => trail.written(id, fua && !refused),
                 Err(error) => trail.fail(member, "write", offset, error),

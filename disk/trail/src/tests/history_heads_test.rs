@@ -3,8 +3,11 @@
 use super::fixture::Log;
 use super::heads_test::{Shared, geometry, heads, map, setup, write};
 use crate::{History, TrailStats};
+use std::cell::Cell;
+use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_head::Access;
+use tonearm_rt::{IoError, Op};
 
 const TRACKS: u64 = 64;
 
@@ -88,6 +91,35 @@ fn reads_of_tracks_take_turns_with_writes() {
         }
         assert_eq!(tracks as u64, stats.tracks_read, "the head knows of each");
     }
+}
+
+/// The file system has no space for the second record. What the drive has of the track lacks it until the record is repeated.
+#[test]
+fn reader_that_begins_beside_a_refused_record_gets_it() {
+    let (heads, _) = heads(1, false, false);
+    let mut setup = setup(geometry(1, TRACKS), heads);
+    let world = setup.world.clone();
+    setup.run(|log| async move {
+        write(&log, 1).await;
+        let full = Rc::new(Cell::new(true));
+        let is_full = full.clone();
+        world.set_fault(move |request| {
+            let is_write = matches!(request.op, Op::Write | Op::WriteDurable);
+            (is_full.get() && is_write).then_some(IoError::ENOSPC)
+        });
+        let (wanted, writer, opener) = (log.space_below_wanted(), log.clone(), log.clone());
+        let writing = log.rt.spawn(async move { write(&writer, 2).await });
+        wanted.await;
+        let opening = log
+            .rt
+            .spawn(async move { History::open(&opener, Lsn(1)).await });
+        log.rt.sleep(Nanos::from_secs(2)).await;
+        full.set(false);
+        writing.await;
+        let mut history = opening.await.unwrap();
+        read_all(&log, &mut history).await;
+        assert_eq!(history.next(), Lsn(3));
+    });
 }
 
 #[test]

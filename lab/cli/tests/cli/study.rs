@@ -154,9 +154,9 @@ fn the_character_of_a_trace_is_counted() {
 fn a_report_is_one_page_with_plots() {
     let bench = with_skewed_trace();
     let text = bench.ok(&[&SMALL[..], &["--report", "out"]].concat());
-    let reservation = "No verdict: the shortest measurement is";
+    let no_verdict = "No verdict: the shortest measurement is";
     let parts = [
-        reservation,
+        no_verdict,
         "skew",
         "hylog",
         "What the models do not know",
@@ -172,8 +172,8 @@ fn a_report_is_one_page_with_plots() {
     }
     contains(&text, "\nRequests per second, at 80 % utilisation:\n");
     for (first, then) in [
-        ("│ hylog", reservation),
-        (reservation, "  - The trace touches little"),
+        ("│ hylog", no_verdict),
+        (no_verdict, "  - The trace touches little"),
     ] {
         assert!(
             text.rfind(first) < text.rfind(then),
@@ -182,7 +182,7 @@ fn a_report_is_one_page_with_plots() {
     }
     let page = std::fs::read_to_string(bench.path("out/index.html")).expect("the page");
     for part in [
-        reservation,
+        no_verdict,
         "<code>tonearm create PATH --size 8MiB",
         "<th class=\"n\">twice the load, with log drive</th>",
         "Read it with this in mind",

@@ -124,8 +124,8 @@ impl Setup {
             figures: Vec::new(),
         };
         study.create = notes::create_command(&study, self);
-        if let Some(why) = notes::reservation(&study) {
-            study.recommendation.reserve(&why);
+        if let Some(why) = notes::too_short(&study) {
+            study.recommendation.withhold(&why);
         }
         study.warnings = notes::warnings(&study, self, &load);
         study.notes = notes::notes(&study, self);

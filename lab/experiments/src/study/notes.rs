@@ -115,8 +115,8 @@ fn shortest_seconds(study: &Study) -> f64 {
     seconds.fold(f64::INFINITY, f64::min)
 }
 
-/// Why nobody should choose by the study; none when it is long enough.
-pub(super) fn reservation(study: &Study) -> Option<String> {
+/// Why the study gives no verdict; none when trace and measurements are long enough.
+pub(super) fn too_short(study: &Study) -> Option<String> {
     let trace = &study.trace;
     let shortest = shortest_seconds(study);
     if let Some(seconds) = trace.seconds.filter(|seconds| *seconds < SECONDS_MIN) {

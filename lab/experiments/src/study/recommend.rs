@@ -133,8 +133,8 @@ impl Recommendation {
         }
     }
 
-    /// Says first why nobody should choose by this study.
-    pub(super) fn reserve(&mut self, why: &str) {
+    /// Says first why the study gives no verdict.
+    pub(super) fn withhold(&mut self, why: &str) {
         let ahead = self.sentence.trim_start_matches("Choose ");
         self.sentence = format!("No verdict: {why}. So far this is ahead: {ahead}");
     }

@@ -2,7 +2,7 @@
 
 use super::programs::{LARGE, Large, Phase};
 use super::runs::Spread;
-use super::setup::{NEW, OLD, SEGMENTS, System, run_large};
+use super::setup::{self, LargeFile, NEW, OLD, SEGMENTS, System};
 use crate::experiment::{Context, Outcome};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_disk::HomeParams;
@@ -60,7 +60,8 @@ pub fn large_file(
             blocks: BLOCKS,
             depth,
         };
-        run_large(drive, context.seed(*run), system, load).expect("a large file")
+        let seed = context.seed(*run);
+        setup::run(drive, seed, system, LargeFile { load, seed }).expect("a large file")
     });
     let mut table = Table::new(&[
         "phase",

@@ -1,6 +1,6 @@
 //! The systems of Figures 5 and 6 (ARU, Table 1) on a simulated drive.
 
-use super::files::{BLOCK, LoadError};
+use super::files::{BLOCK, Files, LoadError};
 use super::minix::{BLOCKS, Minix};
 use super::on_lists::{OnLists, open_lists};
 use super::programs::{Large, Phase, Small, large, small};
@@ -80,59 +80,71 @@ pub fn store(
     Ok((Rc::new(machine), store))
 }
 
-/// Runs the phases of small files on `count` file systems, each with so many programs. Those over the Logical Disk share it; there is
-/// one of the others.
-pub fn run_small(
-    drive: &DriveFile,
-    seed: u64,
-    system: System,
-    (count, programs): (u64, usize),
-    load: Small,
-) -> Result<[Phase; 3], LoadError> {
-    match system {
-        System::Lists {
-            sequential,
-            deletion,
-        } => {
-            let (machine, store) = store(drive, SEGMENTS, seed)?;
-            let own = machine.clone();
-            machine.rt.block_on(async move {
-                let blocks = load.files * (load.bytes.div_ceil(BLOCK) + 1);
-                let disk = open_lists(&store, blocks as u64, sequential).await?;
-                let systems = OnLists::format(&disk, &own.rt, deletion, count).await?;
-                let phases = small(&own, &systems, programs, load).await?;
-                disk.store().close().await?;
-                Ok(phases)
-            })
-        }
-        System::Store(home) => {
-            let (machine, store) = store(drive, home, seed)?;
-            let own = machine.clone();
-            machine.rt.block_on(async move {
-                let system = Tonearm::open(&own, &store).await?;
-                let phases = small(&own, std::slice::from_ref(&system), programs, load).await?;
-                system.close().await?;
-                Ok(phases)
-            })
-        }
-        System::Minix => {
-            let machine = Rc::new(Machine::new(drive, STORE_BYTES, seed));
-            let own = machine.clone();
-            machine.rt.block_on(async move {
-                let minix = Minix::format(&own, MEMORY_BYTES).await?;
-                small(&own, &[minix], programs, load).await
-            })
-        }
+/// What programs do on file systems.
+pub trait Work: 'static {
+    type Phases: 'static;
+    /// File systems that share a Logical Disk, and blocks of their files. Of the other systems there is one.
+    fn size(&self) -> (usize, usize);
+    async fn run<F: Files>(
+        self,
+        machine: &Machine,
+        systems: &[F],
+    ) -> Result<Self::Phases, LoadError>;
+}
+
+/// Small files, made, read and deleted by so many programs on each of `systems` file systems.
+pub struct SmallFiles {
+    pub systems: usize,
+    pub programs: usize,
+    pub load: Small,
+}
+
+impl Work for SmallFiles {
+    type Phases = [Phase; 3];
+
+    fn size(&self) -> (usize, usize) {
+        let blocks = self.load.files * (self.load.bytes.div_ceil(BLOCK) + 1);
+        (self.systems, blocks)
+    }
+
+    async fn run<F: Files>(
+        self,
+        machine: &Machine,
+        systems: &[F],
+    ) -> Result<Self::Phases, LoadError> {
+        small(machine, systems, self.programs, self.load).await
     }
 }
 
-/// Runs the phases of the large file.
-pub fn run_large(
+/// A large file. The seed chooses the places of random writes and reads.
+pub struct LargeFile {
+    pub load: Large,
+    pub seed: u64,
+}
+
+impl Work for LargeFile {
+    type Phases = [Phase; 5];
+
+    fn size(&self) -> (usize, usize) {
+        (1, self.load.blocks as usize + 10)
+    }
+
+    async fn run<F: Files>(
+        self,
+        machine: &Machine,
+        systems: &[F],
+    ) -> Result<Self::Phases, LoadError> {
+        large(machine, &systems[0], self.load, self.seed).await
+    }
+}
+
+/// Does `work` on a new `system`.
+pub fn run<W: Work>(
     drive: &DriveFile,
     seed: u64,
     system: System,
-    load: Large,
-) -> Result<[Phase; 5], LoadError> {
+    work: W,
+) -> Result<W::Phases, LoadError> {
     match system {
         System::Lists {
             sequential,
@@ -141,9 +153,10 @@ pub fn run_large(
             let (machine, store) = store(drive, SEGMENTS, seed)?;
             let own = machine.clone();
             machine.rt.block_on(async move {
-                let disk = open_lists(&store, load.blocks as u64 + 10, sequential).await?;
-                let systems = OnLists::format(&disk, &own.rt, deletion, 1).await?;
-                let phases = large(&own, &systems[0], load, seed).await?;
+                let (count, blocks) = work.size();
+                let disk = open_lists(&store, blocks as u64, sequential).await?;
+                let systems = OnLists::format(&disk, &own.rt, deletion, count).await?;
+                let phases = work.run(&own, &systems).await?;
                 disk.store().close().await?;
                 Ok(phases)
             })
@@ -153,7 +166,7 @@ pub fn run_large(
             let own = machine.clone();
             machine.rt.block_on(async move {
                 let system = Tonearm::open(&own, &store).await?;
-                let phases = large(&own, &system, load, seed).await?;
+                let phases = work.run(&own, std::slice::from_ref(&system)).await?;
                 system.close().await?;
                 Ok(phases)
             })
@@ -163,7 +176,7 @@ pub fn run_large(
             let own = machine.clone();
             machine.rt.block_on(async move {
                 let minix = Minix::format(&own, MEMORY_BYTES).await?;
-                large(&own, &minix, load, seed).await
+                work.run(&own, &[minix]).await
             })
         }
     }

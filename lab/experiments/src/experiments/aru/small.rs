@@ -2,7 +2,7 @@
 
 use super::programs::{Phase, SMALL, Small};
 use super::runs::Spread;
-use super::setup::{NEW, NEW_DELETE, OLD, SEGMENTS, System, run_small};
+use super::setup::{self, NEW, NEW_DELETE, OLD, SEGMENTS, SmallFiles, System};
 use crate::experiment::{Context, Outcome};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_drive_file::DriveFile;
@@ -80,14 +80,13 @@ pub fn small_files(
     }
     let results = context.map(&cases, |(load, way, run)| {
         let way = &WAYS[*way];
-        run_small(
-            drive,
-            context.seed(*run),
-            way.system,
-            way.side,
-            LOADS[*load].1,
-        )
-        .expect("small files")
+        let (systems, programs) = way.side;
+        let files = SmallFiles {
+            systems,
+            programs,
+            load: LOADS[*load].1,
+        };
+        setup::run(drive, context.seed(*run), way.system, files).expect("small files")
     });
     let conflicts: u64 = results.iter().map(|phases| phases[2].conflicts).sum();
     outcome
