@@ -5,7 +5,7 @@
 
 use tonearm_format::SegmentLayout;
 
-/// See the module.
+/// The known holes.
 pub(crate) struct Holes {
     /// Blocks of a segment.
     blocks: u64,

@@ -44,7 +44,7 @@ pub struct Inner {
     /// Blocks of the parts of segments at whose ends appends should end, on RAID-5 (`stripes.rs`).
     pub(super) part_blocks: Option<u64>,
     pub(super) policy: Policy,
-    /// See `plug.rs`.
+    /// When the cleaner moves blocks into holes (`plug.rs`).
     pub(super) plugging: Plugging,
     /// Chooses the blocks that are overwritten in place, instead of the separator.
     pub(super) given: Option<fn(u64) -> bool>,

@@ -192,7 +192,7 @@ impl Order {
                 self.into_holes += 1;
                 self.too_early += u64::from(self.unflushed > 0);
             }
-            // Nobody has seen how far it was appended to.
+            // The end of what was appended before is not known.
             None => {}
         }
     }

@@ -170,7 +170,7 @@ fn formula_log_needs_the_deltas_of_the_drive_file() {
     let create = [&create[..], &log].concat();
     let formula = [&create[..], &["--head", "formula"]].concat();
     let told = bench.fails(&formula);
-    contains(&told, "`tonearm-lab drive deltas ./mine.toml`");
+    contains(&printed, "`tonearm-lab drive deltas ./mine.toml`");
     assert_eq!(bench.files(), ["mine.toml"]);
     std::fs::write(bench.path("mine.toml"), &known).expect("written");
     contains(&bench.ok(&formula), "formula, on physical tracks");
@@ -248,8 +248,8 @@ fn segments_of_size_auto_follow_the_drive() {
         bench.ok(&arguments.iter().map(String::as_str).collect::<Vec<_>>())
     };
     for (drive, bytes) in [("atlas10k", 512 << 10), ("hylog2003", 1 << 20)] {
-        let told = made(&["--data-drive", drive]);
-        contains(&told, &format!("\"segment_bytes\": {bytes}"));
+        let printed = made(&["--data-drive", drive]);
+        contains(&printed, &format!("\"segment_bytes\": {bytes}"));
     }
     // As much for each drive of an array that a segment keeps busy.
     let members = [
@@ -262,8 +262,8 @@ fn segments_of_size_auto_follow_the_drive() {
         "--data",
         "d",
     ];
-    let told = made(&[&members[..], &["--data-drive", "atlas10k"]].concat());
-    contains(&told, &format!("\"segment_bytes\": {}", 2 * (512 << 10)));
+    let printed = made(&[&members[..], &["--data-drive", "atlas10k"]].concat());
+    contains(&printed, &format!("\"segment_bytes\": {}", 2 * (512 << 10)));
     let fails = |more: &[&str]| {
         let arguments = create(more);
         bench.fails(&arguments.iter().map(String::as_str).collect::<Vec<_>>())

@@ -458,7 +458,7 @@ fn a_full_store_is_an_error_of_the_write_alone() {
     assert_eq!(fs::read(mount.path("a")).expect("read"), b"first");
     drop(file);
     fs::remove_file(mount.path("filler")).expect("removed");
-    // The kernel tells the server later that the file is closed, and its blocks are free from then on.
+    // The kernel reports later that the file is closed. Its blocks are free from then on.
     tonearm_tests::wait_until("space for another file", Duration::from_secs(20), || {
         fs::write(mount.path("b"), noise(4, 1 << 20)).is_ok()
     });
