@@ -169,7 +169,7 @@ fn formula_log_needs_the_deltas_of_the_drive_file() {
     let log = ["--log", "a.log", "--log-drive", "./mine.toml"];
     let create = [&create[..], &log].concat();
     let formula = [&create[..], &["--head", "formula"]].concat();
-    let told = bench.fails(&formula);
+    let printed = bench.fails(&formula);
     contains(&printed, "`tonearm-lab drive deltas ./mine.toml`");
     assert_eq!(bench.files(), ["mine.toml"]);
     std::fs::write(bench.path("mine.toml"), &known).expect("written");

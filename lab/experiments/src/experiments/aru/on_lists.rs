@@ -47,14 +47,14 @@ impl OnLists {
         disk: &LogicalDisk,
         rt: &Rt,
         deletion: Deletion,
-        count: u64,
+        count: usize,
     ) -> Result<Vec<Self>, LoadError> {
         let mut systems = Vec::new();
         for _ in 0..count {
             systems.push(Self {
                 rt: rt.clone(),
                 system: FileSystem::format(disk, rt, deletion).await?,
-                count,
+                count: count as u64,
             });
         }
         Ok(systems)

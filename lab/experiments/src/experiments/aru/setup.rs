@@ -126,7 +126,7 @@ impl Work for LargeFile {
     type Phases = [Phase; 5];
 
     fn size(&self) -> (usize, usize) {
-        (1, self.load.blocks as usize + 10)
+        (1, self.load.blocks + 10)
     }
 
     async fn run<F: Files>(

@@ -18,7 +18,7 @@ struct Way {
     name: &'static str,
     system: System,
     /// File systems in one store, and programs on each.
-    side: (u64, usize),
+    side: (usize, usize),
 }
 
 const WAYS: [Way; 7] = [
@@ -42,7 +42,7 @@ const MINIX_AT: usize = 6;
 /// The file system of a store.
 const STORE: System = System::Store(SEGMENTS);
 
-const fn way(name: &'static str, system: System, side: (u64, usize)) -> Way {
+const fn way(name: &'static str, system: System, side: (usize, usize)) -> Way {
     Way { name, system, side }
 }
 
