@@ -420,10 +420,18 @@ impl State {
             Err(HistoryError::Lost(_)) => return Ok(ReadResult::Lost),
             Err(HistoryError::Log(error)) => return Err(error.into()),
         };
-        // What follows a commit that is skipped cannot be applied. The next read reports that it is lost.
-        let moved =
-            |commit: &RecoveredCommit| moved_blocks(commit) * self.engine.block_size() as u64;
-        let skipped = commits.iter().position(|commit| moved(commit) > moved_max);
+        // What follows a commit that is skipped cannot be applied. The next read reports that it is lost. Large commits from before
+        // the archive are so small in the log that one read may have many.
+        let most = moved_max / self.engine.block_size() as u64;
+        let mut indirect = 0;
+        let skipped = commits.iter().position(|commit| {
+            let count = |is: fn(&EntryKind) -> bool| {
+                let changes = commit.changes.iter();
+                changes.filter(|change| is(&change.kind)).count() as u64
+            };
+            indirect += count(|kind| matches!(kind, EntryKind::Indirect { .. }));
+            count(|kind| matches!(kind, EntryKind::Move { .. })) > most || indirect > most
+        });
         commits.truncate(skipped.unwrap_or(commits.len()));
         if skipped.is_none() {
             *self.history.borrow_mut() = Some(history);
@@ -496,8 +504,8 @@ impl State {
                         writer.patch(change.block, &std::mem::take(&mut words));
                     }
                 }
-                (EntryKind::Move { from, crc }, _) => {
-                    let content = self.engine.moved_content(change.block, from, crc).await?;
+                (EntryKind::Move { crc, .. } | EntryKind::Indirect { crc, .. }, _) => {
+                    let content = self.engine.moved_content(change.block, change.kind).await?;
                     if !content.is_exact {
                         // What was read may have any commit so far.
                         exact_from = Some(self.engine.marks().appended);
@@ -559,19 +567,15 @@ impl State {
     }
 }
 
-fn moved_blocks(commit: &RecoveredCommit) -> u64 {
-    let changes = commit.changes.iter();
-    let moves = changes.filter(|change| matches!(change.kind, EntryKind::Move { .. }));
-    moves.count() as u64
-}
-
 /// The digest that [`ArchiveWriter`] gives the commit.
 fn digest_of(commit: &RecoveredCommit) -> u32 {
     let mut writer = ArchiveWriter::default();
     for change in &commit.changes {
         match change.kind {
             EntryKind::Data { crc } => writer.digest_moved(change.block, crc),
-            EntryKind::Move { crc, .. } => writer.digest_moved(change.block, crc),
+            EntryKind::Move { crc, .. } | EntryKind::Indirect { crc, .. } => {
+                writer.digest_moved(change.block, crc)
+            }
             EntryKind::Trim { count } => writer.zero(change.block, count, false),
             EntryKind::Zero { count } => writer.zero(change.block, count, true),
             EntryKind::Patch { at, value } => writer.patch(change.block, &[(at, value)]),

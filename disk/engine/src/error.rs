@@ -214,6 +214,18 @@ pub enum EngineError {
         /// Blocks of the store.
         size_blocks: u64,
     },
+    /// The content that a durable commit has in the data area is damaged.
+    #[error(
+        "commit {lsn} is durable in the log, and its content in the data area is damaged: {error}; opening would lose \
+         acknowledged writes. Restore the member from a backup, or run `tonearm check --repair` to open the store without that \
+         content"
+    )]
+    IndirectLost {
+        /// The commit.
+        lsn: Lsn,
+        /// What is damaged.
+        error: HomeError,
+    },
     /// The store was opened for reading only.
     #[error("the store is open read-only")]
     OpenReadOnly,

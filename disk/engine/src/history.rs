@@ -6,6 +6,7 @@ use crate::engine::Engine;
 use crate::error::EngineError;
 use async_recursion::async_recursion as boxed;
 use tonearm_base::{Lsn, Nanos, crc32c};
+use tonearm_format::EntryKind;
 use tonearm_layout::Piece;
 use tonearm_rt::Notified;
 use tonearm_trail::{History, HistoryError};
@@ -131,8 +132,8 @@ impl Engine {
         History::open(&self.0.trail, from).await
     }
 
-    /// Content of block `to`, to which an earlier commit moved the content of block `from`, which had the CRC-32C `crc`.
-    /// When `to` has changed since, `from` often still has that content: the space for moves is used in turn.
+    /// Content of block `to` after an earlier commit, whose entry `kind` in the log says where it was. When `to` has changed since,
+    /// the content is often still there: the space is used in turn.
     ///
     /// # Errors
     /// When a block cannot be read.
@@ -140,10 +141,14 @@ impl Engine {
     pub async fn moved_content(
         &self,
         to: u64,
-        from: u64,
-        crc: u32,
+        kind: EntryKind,
     ) -> Result<MovedContent, EngineError> {
-        let has_moved = |piece: &Piece| matches!(piece, Piece::Data(data) if crc32c(data) == crc);
+        let crc = match kind {
+            EntryKind::Move { crc, .. } | EntryKind::Indirect { crc, .. } => Some(crc),
+            _ => None,
+        };
+        let has_moved =
+            |piece: &Piece| matches!(piece, Piece::Data(data) if Some(crc32c(data)) == crc);
         let now = self.read_block(to).await?;
         if has_moved(&now) {
             return Ok(MovedContent {
@@ -151,15 +156,22 @@ impl Engine {
                 is_exact: true,
             });
         }
-        // No read of the home may meet a write of the same blocks. A spill waits for the reads that are under way.
-        if !self.0.access.is_spilled(from, from + 1) {
-            let piece = self.read_block(from).await?;
-            if has_moved(&piece) {
-                return Ok(MovedContent {
-                    piece,
-                    is_exact: true,
-                });
+        let before = match (kind, self.0.home.indirect()) {
+            // No read of the home may meet a write of the same blocks. A spill waits for the reads that are under way.
+            (EntryKind::Move { from, .. }, _) if !self.0.access.is_spilled(from, from + 1) => {
+                Some(self.read_block(from).await?)
             }
+            (EntryKind::Indirect { place, crc }, Some(home)) => {
+                let read = home.read(place, vec![(to, crc)]).await;
+                read.ok().map(Piece::Data)
+            }
+            _ => None,
+        };
+        if let Some(piece) = before.filter(has_moved) {
+            return Ok(MovedContent {
+                piece,
+                is_exact: true,
+            });
         }
         Ok(MovedContent {
             piece: now,

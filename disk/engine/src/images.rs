@@ -41,6 +41,11 @@ impl Images {
         }
     }
 
+    /// `block` is not written home any more.
+    pub fn forget(&self, block: u64) {
+        self.0.borrow_mut().remove(&block);
+    }
+
     /// Takes the content of `block` after the patches of commit `lsn`.
     pub fn put_patched(&self, pinned: &mut Pinned, lsn: Lsn, block: u64, data: Slice) {
         let image = self.0.borrow().get(&block).copied().unwrap_or(lsn);

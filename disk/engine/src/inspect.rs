@@ -7,12 +7,13 @@ use crate::error::EngineError;
 use crate::log_drives::LogDrives;
 use crate::members::{Assembled, assemble};
 use crate::options::OpenOptions;
+use crate::places::Run;
 use crate::recovery::describe;
 use crate::superblocks::MemberDevice;
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tonearm_base::{Buf, BufPool};
+use tonearm_base::{Buf, BufPool, Lsn};
 use tonearm_format::{
     EntryKind, SYSTEM_BLOCKS, State, Superblock, VolumeEntry, VolumeKind, volume_faults,
 };
@@ -139,7 +140,15 @@ impl Inspection {
                 }
             };
             self.log.commits += 1;
-            for change in commit.changes {
+            let mut changes = commit.changes.into_iter().peekable();
+            while let Some(change) = changes.next() {
+                if let Some(run) = Run::of(&change, &mut changes) {
+                    if let Err(error) = self.take_indirect(commit.lsn, run).await {
+                        self.log.damage = Some(error);
+                        return;
+                    }
+                    continue;
+                }
                 let (block, data) = (change.block, change.data);
                 let count = change.kind.blocks();
                 let size_blocks = self.superblock.size_blocks;
@@ -172,6 +181,23 @@ impl Inspection {
         self.log.records = tail.stats.records;
         self.log.discarded_records = tail.stats.discarded;
         self.log.end = describe(tail.case).to_string();
+    }
+
+    /// Reads and verifies content at places of the home.
+    async fn take_indirect(&mut self, lsn: Lsn, run: Run) -> Result<(), EngineError> {
+        let content = run.content(&*self.home, lsn).await?;
+        let (size, size_blocks) = (self.home.shape().block_size, self.superblock.size_blocks);
+        for ((block, _), part) in run.blocks.into_iter().zip(content.chunks_exact(size)) {
+            if block >= size_blocks {
+                return Err(EngineError::ForeignCommit { block, size_blocks });
+            }
+            self.covered.add(block, block + 1);
+            if block < SYSTEM_BLOCKS {
+                let data = BufPool::new(0).copy_of(part);
+                self.system.insert(block, Some(data));
+            }
+        }
+        Ok(())
     }
 
     /// Blocks that were being spilled into when the store stopped are unused: the next opening frees them.

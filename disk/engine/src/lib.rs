@@ -27,6 +27,7 @@ mod pinned;
 mod commit;
 mod images;
 mod log_drives;
+mod places;
 mod redundancy;
 mod round;
 mod shared;
@@ -45,6 +46,7 @@ mod write_back;
 mod arrays;
 
 mod engine;
+mod indirect;
 
 // Operations of the engine.
 mod checkpoint;

@@ -5,6 +5,7 @@ use crate::archived::Archived;
 use crate::engine::{Counters, Engine, Inner};
 use crate::error::EngineError;
 use crate::images::Images;
+use crate::indirect::Sink;
 use crate::log_drives::LogDrives;
 use crate::members::{Assembled, assemble};
 use crate::options::OpenOptions;
@@ -178,6 +179,7 @@ fn start_trail(
     let trail_options = TrailOptions {
         write_cache: options.write_cache,
         commit_delay: options.commit_delay,
+        large_commit_bytes: options.large_commit_bytes,
         delay_max: options.max_delay,
         threshold_percent: options.track_threshold_percent,
         ..TrailOptions::default()
@@ -202,6 +204,7 @@ impl Engine {
             });
         }
         let checkpoint_every = shared.options.checkpoint_every;
+        let opened_at = shared.trail.appended();
         let engine = Engine(Rc::new(Inner {
             shared,
             write_back,
@@ -210,7 +213,11 @@ impl Engine {
             checkpointed: Cell::new(Lsn(0)),
             recovery,
             archived: Archived::none(&rt),
+            opened_at,
         }));
+        if !read_only {
+            Sink::install(&engine.0);
+        }
         if let Some(interval) = checkpoint_every.filter(|_| !read_only) {
             rt.spawn(engine.clone().checkpoint_loop(interval));
         }

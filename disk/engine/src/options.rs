@@ -48,6 +48,9 @@ pub struct OpenOptions {
     /// How long commits that no caller waits for may stay in memory, so that the log takes many at once. If the program
     /// is killed, the commits that are still in its memory are lost, as by a power cut.
     pub commit_delay: Nanos,
+    /// Bytes of blocks from which a commit is large. In the layouts with segments, large commits for which no caller waits are written
+    /// once: their blocks go to the segments, and the log names their places. With [`u64::MAX`] none is.
+    pub large_commit_bytes: u64,
     /// Every commit is durable this long after it was made, without a flush of its caller (Durable WAL 5.7). `None` sets no
     /// bound. A device that takes longer than half of it to make a write durable may miss the bound, which is counted.
     pub max_delay: Option<Nanos>,
@@ -91,6 +94,7 @@ impl Default for OpenOptions {
             write_back_after: Nanos::from_secs(5),
             checkpoint_every: None,
             commit_delay: Nanos(0),
+            large_commit_bytes: 64 << 10,
             max_delay: None,
             grow_blocks: 0,
             placement: None,

@@ -17,7 +17,11 @@ pub(crate) use batch::{Batch, Order};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use tonearm_base::{Lsn, Slice};
+use tonearm_layout::PlacedBlock;
 use tonearm_trail::Trail;
+
+/// The cost of a written block in a round, where that of a note is 1.
+pub(crate) const BLOCK_COST: usize = 16;
 
 /// Keeps commits in the log.
 pub(crate) trait LogRetention {
@@ -43,6 +47,8 @@ enum Content {
         data: Slice,
         /// Computed when it is first needed: a patched block is often patched again before it is written back.
         crc: Option<u32>,
+        /// Where home has it already, in no map ([`IndirectHome`](tonearm_layout::IndirectHome)).
+        place: Option<u64>,
     },
     Moved {
         from: u64,
@@ -63,6 +69,13 @@ struct Block {
 impl Block {
     fn is_ready(&self, durable: Lsn) -> bool {
         self.lsn <= durable && self.writing.is_none()
+    }
+
+    fn cost(&self) -> usize {
+        match self.content {
+            Content::Data { place: Some(_), .. } => 1,
+            _ => BLOCK_COST,
+        }
     }
 
     /// The content, if the log keeps an image of the block for as long as it keeps a patch that is logged now. The
@@ -99,7 +112,12 @@ impl Slot<'_> {
         crc: Option<u32>,
         holds: &dyn LogRetention,
     ) {
-        self.take(image, lsn, Content::Data { data, crc }, holds);
+        let content = Content::Data {
+            data,
+            crc,
+            place: None,
+        };
+        self.take(image, lsn, content, holds);
     }
 
     fn take(self, image: Lsn, lsn: Lsn, content: Content, holds: &dyn LogRetention) {
@@ -169,6 +187,27 @@ impl Pinned {
     /// The place of `block`.
     pub fn slot(&mut self, block: u64) -> Slot<'_> {
         Slot(self.blocks.entry(block))
+    }
+
+    /// Home has a block as commit `lsn` wrote it. Without effect if the commit, or a later one, has changed the block since.
+    pub fn placed(&mut self, lsn: Lsn, placed: PlacedBlock) {
+        let known = self.blocks.get_mut(&placed.block);
+        let known = known.filter(|known| known.lsn == lsn);
+        if let Some(Content::Data { crc, place, .. }) = known.map(|known| &mut known.content)
+            && *crc == Some(placed.crc)
+        {
+            *place = Some(placed.place);
+        }
+    }
+
+    /// Forgets `block`, before the log runs.
+    pub fn forget(&mut self, block: u64) {
+        self.blocks.remove(&block);
+    }
+
+    /// What the write-back of `block` takes, in parts of [`BLOCK_COST`]. A block that home has at its place takes a note.
+    pub fn cost(&self, block: u64) -> usize {
+        self.blocks.get(&block).map_or(0, Block::cost)
     }
 
     /// Takes a block that gets the content of another.

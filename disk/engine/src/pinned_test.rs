@@ -11,6 +11,7 @@ use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use tonearm_base::{BufPool, Lsn, Slice, crc32c};
+use tonearm_layout::PlacedBlock;
 use tonearm_trail::{Change, Word};
 
 const BLOCKS: u64 = 5;
@@ -39,6 +40,8 @@ enum Op {
     End(bool),
     /// A durable record names the start of the log.
     LogStart,
+    /// Home gets the blocks of a commit before the log has it.
+    Place(u64),
     /// A power cut. So many of the commits that are not durable are lost. Each bit says whether the recovery writes
     /// everything home at that entry of the log. The first recovery is cut short at an entry.
     Cut(u64, u64, usize),
@@ -86,6 +89,8 @@ struct World {
     home: BTreeMap<u64, Option<Content>>,
     batch: Option<Batch>,
     next_spilled: u64,
+    /// Content and commit of what home has in no map.
+    places: BTreeMap<u64, (Content, u64)>,
 }
 
 fn slice_of(content: &Content) -> Slice {
@@ -170,10 +175,33 @@ impl World {
                 from: *from,
                 crc: crcs[0],
             }),
+            Change::Indirect { .. } => panic!("the engine records no places"),
         };
         self.log.push(recorded.iter().map(entry).collect());
         self.truth.push(now);
         self.check(now);
+    }
+
+    /// Home gets the blocks of commit `lsn` in advance, if it is not in the log yet.
+    fn place(&mut self, lsn: u64) {
+        let last = self.log.len() as u64;
+        if last == self.durable {
+            return;
+        }
+        let lsn = self.durable + 1 + lsn % (last - self.durable);
+        for entry in &self.log[lsn as usize - 1] {
+            if let Entry::Data(block, content) = entry {
+                let place = 5000 + self.places.len() as u64;
+                self.places.insert(place, (*content, lsn));
+                let crc = crc32c(&slice_of(content));
+                let placed = PlacedBlock {
+                    block: *block,
+                    place,
+                    crc,
+                };
+                self.pinned.placed(Lsn(lsn), placed);
+            }
+        }
     }
 
     /// Blocks that are being written home may have any content until the write has ended.
@@ -211,6 +239,12 @@ impl World {
             return;
         }
         write_back_batch(&mut self.home, &batch);
+        for placed in &batch.placed {
+            let (content, lsn) = self.places[&placed.place];
+            assert!(self.log_start <= lsn, "the log still protects the place");
+            assert_eq!(placed.crc, crc32c(&slice_of(&content)));
+            self.home.insert(placed.block, Some(content));
+        }
         self.pinned
             .finish_batch(batch.ranges.len(), &batch.written, &self.account);
     }
@@ -343,6 +377,7 @@ fn run(ops: &[Op]) {
             Op::Start(cursor, blocks_max) => world.start(*cursor, *blocks_max),
             Op::End(arrived) => world.end(*arrived),
             Op::LogStart => world.move_log_start(),
+            Op::Place(lsn) => world.place(*lsn),
             Op::Cut(lost, homing, cut_short) => world.cut(*lost, *homing, *cut_short),
         }
     }
@@ -366,6 +401,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => (0..BLOCKS, 1usize..4).prop_map(|(cursor, max)| Op::Start(cursor, max)),
         3 => prop::bool::weighted(0.8).prop_map(Op::End),
         3 => Just(Op::LogStart),
+        3 => any::<u64>().prop_map(Op::Place),
         1 => (any::<u64>(), any::<u64>(), 0usize..20)
             .prop_map(|(lost, homing, cut)| Op::Cut(lost, homing & homing.rotate_left(7), cut)),
     ]

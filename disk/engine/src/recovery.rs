@@ -10,6 +10,7 @@ use crate::images::{Base, Images};
 use crate::log_drives::LogDrives;
 use crate::options::OpenOptions;
 use crate::pinned::{Known, Moved, Order, Pinned};
+use crate::places::Run;
 use crate::redundancy::Footprint;
 use crate::round::write_back_batch;
 use async_recursion::async_recursion as boxed;
@@ -20,7 +21,7 @@ use tonearm_base::{Buf, BufPool, Lsn, Nanos};
 use tonearm_format::{
     EntryKind, Extent, LogState, SECTOR, SYSTEM_BLOCKS, Superblock, VolumeEntry, VolumeKind,
 };
-use tonearm_layout::{Home, HomeError, Piece, Reader};
+use tonearm_layout::{Home, HomeBlock, HomeError, Piece, Reader};
 use tonearm_rt::Semaphore;
 use tonearm_trail::{Case, GivenUp, RecordPlace, RecoveredChange, Replay, Word, WriteCache};
 
@@ -115,7 +116,18 @@ impl Recovery<'_> {
                 self.check(&change)?;
                 self.footprint.borrow_mut().add(&change);
                 let words = words_of(&change, &mut changes);
-                if words.is_empty() {
+                if let Some(run) = Run::of(&change, &mut changes) {
+                    for (block, _) in &run.blocks[1..] {
+                        let change = RecoveredChange {
+                            block: *block,
+                            kind: change.kind,
+                            data: None,
+                        };
+                        self.check(&change)?;
+                        self.footprint.borrow_mut().add(&change);
+                    }
+                    self.take_indirect(commit.lsn, run, progress).await?;
+                } else if words.is_empty() {
                     self.apply(commit.lsn, change, progress).await?
                 } else {
                     self.patch(commit.lsn, change.block, &words, progress)
@@ -224,7 +236,9 @@ impl Recovery<'_> {
                     .put(lsn, lsn, data, Some(crc), &self.images);
             }
             (EntryKind::Data { .. }, None) => panic!("a recovered block has content"),
-            (EntryKind::Patch { .. }, _) => panic!("patches are taken together"),
+            (EntryKind::Patch { .. } | EntryKind::Indirect { .. }, _) => {
+                panic!("patches and places are taken together")
+            }
             (EntryKind::Move { from, crc }, _) => {
                 self.moves.set(true);
                 let moved = Moved {
@@ -244,6 +258,52 @@ impl Recovery<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Takes blocks whose content lies at places of the home.
+    ///
+    /// # Errors
+    /// When it is not there. It was durable before the commit, so it is damaged.
+    async fn take_indirect(
+        &self,
+        lsn: Lsn,
+        run: Run,
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), EngineError> {
+        let content = match run.content(self.home, lsn).await {
+            Ok(content) => content,
+            Err(EngineError::IndirectLost { .. }) if run.blocks.len() > 1 => {
+                for one in run.singly() {
+                    Box::pin(self.take_indirect(lsn, one, progress)).await?;
+                }
+                return Ok(());
+            }
+            Err(EngineError::IndirectLost { .. }) if self.options.give_up_damaged_log => {
+                return self.lose(run.blocks[0]).await;
+            }
+            Err(error) => return Err(error),
+        };
+        let size = self.home.shape().block_size;
+        for ((block, crc), part) in run.blocks.into_iter().zip(content.chunks_exact(size)) {
+            let data = self
+                .charge(self.pool.copy_of(part), progress)
+                .await?
+                .share();
+            let mut pinned = self.pinned.borrow_mut();
+            pinned
+                .slot(block)
+                .put(lsn, lsn, data, Some(crc), &self.images);
+        }
+        Ok(())
+    }
+
+    /// The content of a block with this CRC-32C is lost: reads of it are errors from now on.
+    async fn lose(&self, (block, crc): (u64, u32)) -> Result<(), EngineError> {
+        self.pinned.borrow_mut().forget(block);
+        self.images.forget(block);
+        let data = self.pool.alloc_zeroed(self.home.shape().block_size).share();
+        let lost = HomeBlock { block, data, crc };
+        Ok(self.home.write_back(Vec::new(), vec![lost]).await?)
     }
 
     /// Applies patches to what has been recovered of `block`, in memory or written home since.

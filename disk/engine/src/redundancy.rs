@@ -56,7 +56,10 @@ impl Footprint {
             });
         };
         match change.kind {
-            EntryKind::Data { .. } | EntryKind::Patch { .. } | EntryKind::Move { .. } => {
+            EntryKind::Data { .. }
+            | EntryKind::Patch { .. }
+            | EntryKind::Move { .. }
+            | EntryKind::Indirect { .. } => {
                 self.blocks.insert(change.block);
             }
             EntryKind::Trim { count } => zero(count, false),

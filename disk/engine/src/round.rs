@@ -39,17 +39,22 @@ pub(crate) async fn write_back_batch(
         ranges,
         mut blocks,
         moved,
+        placed,
         written,
     } = batch;
     let range_count = ranges.len();
-    let result = match read_moved(home, &moved).await {
-        Ok(moved) => {
-            blocks.extend(moved);
-            blocks.sort_by_key(|block| block.block);
-            home.write_back(ranges, blocks).await
+    let result = async {
+        blocks.extend(read_moved(home, &moved).await?);
+        blocks.sort_by_key(|block| block.block);
+        if !ranges.is_empty() || !blocks.is_empty() {
+            home.write_back(ranges, blocks).await?;
         }
-        Err(error) => Err(error),
+        match home.indirect() {
+            Some(indirect) if !placed.is_empty() => indirect.enter(placed).await,
+            _ => Ok(()),
+        }
     };
+    let result = result.await;
     let mut pinned = pinned.borrow_mut();
     if let Err(error) = result {
         pinned.cancel_batch(&written, holds);

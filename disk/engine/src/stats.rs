@@ -237,6 +237,8 @@ store_stats! {
     write_back_rounds: counter write_back_rounds = rounds.rounds.get();
     /// Blocks written home.
     written_back_blocks: counter written_back_blocks = rounds.blocks.get();
+    /// Blocks of large commits that were written once, before the log named their places (layouts with segments).
+    indirect_blocks: counter indirect_blocks = home.segments.indirect_blocks;
     /// Blocks replaced by a newer version while they were written home.
     superseded_blocks: counter superseded_blocks = rounds.superseded.get();
     /// Device reads at home.

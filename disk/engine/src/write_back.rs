@@ -11,7 +11,7 @@
 
 use crate::access::Busy;
 use crate::error::EngineError;
-use crate::pinned::{Order, Pinned};
+use crate::pinned::{BLOCK_COST, Order, Pinned};
 use crate::round::{Done, write_back_batch};
 use crate::shared::Shared;
 use std::cell::{Cell, RefCell};
@@ -581,16 +581,20 @@ impl Schedule {
         busy: &Busy,
     ) -> Vec<u64> {
         let (mut next, mut not_yet) = (Vec::new(), Vec::new());
+        let mut left = blocks_max * BLOCK_COST;
         for chosen in [false, true] {
             if chosen {
                 not_yet.clear();
                 self.queue = pinned.oldest(chosen_max);
             }
-            while next.len() < blocks_max
+            while left > 0
                 && let Some(block) = self.queue.pop_front()
             {
                 match pinned.is_ready(block, durable) && !busy.contains(block) {
-                    true => next.push(block),
+                    true => {
+                        left = left.saturating_sub(pinned.cost(block));
+                        next.push(block);
+                    }
                     false if pinned.get(block).is_some() => not_yet.push(block),
                     false => {}
                 }

@@ -97,7 +97,7 @@ fn another_version_is_reported() {
     let error = Superblock::decode(&sector).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "superblock has format version 9, this program reads version 6 alone"
+        "superblock has format version 9, this program reads version 7 alone"
     );
 }
 
@@ -354,6 +354,7 @@ fn record_of_another_version_is_refused() {
         EntryKind::Zero { count: 3 },
         EntryKind::Patch { at: 8, value: 0 },
         EntryKind::Move { from: 0, crc: 7 },
+        EntryKind::Indirect { place: 0, crc: 7 },
     ];
     for kind in kinds {
         let last = true;
@@ -511,12 +512,12 @@ fn an_escaped_header_is_not_taken_for_a_header() {
 proptest! {
     #[test]
     fn a_record_header_is_read_back_unchanged(
-        raw in prop::collection::vec((0u64..1 << 40, 0u32..6, any::<u32>(), any::<bool>()), 0..150),
+        raw in prop::collection::vec((0u64..1 << 40, 0u32..7, any::<u32>(), any::<bool>()), 0..150),
     ) {
         let mut entries: Vec<Entry> = raw
             .into_iter()
             .flat_map(|(block, kind, crc, last)| {
-                if kind == 5 {
+                if kind == 6 {
                     let mut patches = run(block, crc & 0xfff8, 1 + crc % 30);
                     patches.iter_mut().for_each(|patch| patch.last &= last);
                     return patches;
@@ -527,7 +528,8 @@ proptest! {
                     1 => EntryKind::Trim { count },
                     2 => EntryKind::Zero { count },
                     3 => EntryKind::Patch { at: crc & 0xfff8, value: count },
-                    _ => EntryKind::Move { from: count, crc },
+                    4 => EntryKind::Move { from: count, crc },
+                    _ => EntryKind::Indirect { place: count, crc },
                 };
                 vec![Entry { block, kind, last }]
             })

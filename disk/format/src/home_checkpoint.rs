@@ -11,6 +11,7 @@ const MAGIC: [u8; 8] = *b"TACHKPNT";
 const WHAT: &str = "checkpoint";
 const HAS_HOLES: u16 = 1 << 15;
 const HAS_NOTES: u16 = 1;
+const HAS_INDIRECT: u16 = 2;
 /// Largest number of a partial segment with which a home opens. As many again can follow before places and versions have
 /// no room for them.
 pub const PARTIAL_SEQ_MAX: u64 = 1 << 47;
@@ -102,6 +103,8 @@ pub struct SegmentEntry {
     pub has_holes: bool,
     /// It holds notes of blocks that were overwritten in place, which the cleaner may have to carry on.
     pub has_notes: bool,
+    /// The log may still name places in it.
+    pub has_indirect: bool,
     /// Number of its first partial segment; 0 when it was never written.
     pub first: u64,
     /// Youngest version in it.
@@ -117,7 +120,8 @@ impl SegmentEntry {
         let mut out = [0; 16];
         let live = self.live | if self.has_holes { HAS_HOLES } else { 0 };
         out[0..2].copy_from_slice(&live.to_le_bytes());
-        let flags = if self.has_notes { HAS_NOTES } else { 0 };
+        let notes = if self.has_notes { HAS_NOTES } else { 0 };
+        let flags = notes | if self.has_indirect { HAS_INDIRECT } else { 0 };
         out[2..4].copy_from_slice(&flags.to_le_bytes());
         out[4..10].copy_from_slice(&self.first.to_le_bytes()[..6]);
         out[10..16].copy_from_slice(&self.age.to_le_bytes()[..6]);
@@ -132,10 +136,12 @@ impl SegmentEntry {
             u64::from_le_bytes(word)
         };
         let live = u16::from_le_bytes([bytes[0], bytes[1]]);
+        let flags = u16::from_le_bytes([bytes[2], bytes[3]]);
         Self {
             live: live & !HAS_HOLES,
             has_holes: live & HAS_HOLES != 0,
-            has_notes: u16::from_le_bytes([bytes[2], bytes[3]]) & HAS_NOTES != 0,
+            has_notes: flags & HAS_NOTES != 0,
+            has_indirect: flags & HAS_INDIRECT != 0,
             first: number(4),
             age: number(10),
         }

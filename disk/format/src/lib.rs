@@ -69,7 +69,7 @@ pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry, VolumeKind};
 pub use volume_table::{VolumeFault, volume_faults};
 
 /// Version of all on-disk structures. Another version is refused. It changes with the format until the first release.
-pub const FORMAT_VERSION: u32 = 6;
+pub const FORMAT_VERSION: u32 = 7;
 
 /// Identity of a store or member.
 pub type Uuid = [u8; 16];

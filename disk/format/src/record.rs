@@ -30,6 +30,7 @@ const KIND_ZERO: u8 = 3;
 const KIND_PATCH: u8 = 4;
 const KIND_MOVE: u8 = 5;
 const KIND_RUN: u8 = 6;
+const KIND_INDIRECT: u8 = 7;
 /// Words in a slot.
 const SLOT_WORDS: usize = ENTRY_BYTES / 8;
 /// Fewest patches of adjacent words that are stored as a run, which takes less space from this number on.
@@ -103,6 +104,13 @@ pub enum EntryKind {
         /// CRC-32C of the content.
         crc: u32,
     },
+    /// The block gets the content at `place` of the segments, which was durable there before the commit.
+    Indirect {
+        /// The place, as block maps name it.
+        place: u64,
+        /// CRC-32C of the content.
+        crc: u32,
+    },
 }
 
 impl EntryKind {
@@ -110,7 +118,7 @@ impl EntryKind {
     pub const fn blocks(&self) -> u64 {
         match self {
             Self::Trim { count } | Self::Zero { count } => *count,
-            Self::Data { .. } | Self::Patch { .. } | Self::Move { .. } => 1,
+            Self::Data { .. } | Self::Patch { .. } | Self::Move { .. } | Self::Indirect { .. } => 1,
         }
     }
 }
@@ -380,6 +388,7 @@ fn raw_of(entry: &Entry) -> RawEntry {
         EntryKind::Zero { count } => (KIND_ZERO, count, 0),
         EntryKind::Patch { at, value } => (KIND_PATCH, value, at),
         EntryKind::Move { from, crc } => (KIND_MOVE, from, crc),
+        EntryKind::Indirect { place, crc } => (KIND_INDIRECT, place, crc),
     };
     RawEntry {
         block: entry.block.into(),
@@ -462,11 +471,13 @@ fn entry_of(raw: &RawEntry) -> Result<Entry, FormatError> {
             value: count,
         },
         KIND_MOVE => EntryKind::Move { from: count, crc },
+        KIND_INDIRECT => EntryKind::Indirect { place: count, crc },
         _ => return Err(bad("an entry has an unknown kind")),
     };
     let possible = match kind {
         EntryKind::Patch { at, .. } => at.is_multiple_of(8),
         EntryKind::Move { from, .. } => from != u64::MAX,
+        EntryKind::Indirect { place, .. } => place <= crate::map_page::NUMBER_MAX,
         _ => count > 0 && block.checked_add(count).is_some(),
     };
     if !possible || block == u64::MAX {

@@ -14,7 +14,7 @@ fn summary(entries: Vec<SummaryEntry>) -> Summary {
 }
 
 fn entries(count: u64) -> Vec<SummaryEntry> {
-    let kinds = |n: u64| match n % 4 {
+    let kinds = |n: u64| match n % 5 {
         0 => SummaryKind::Data { block: n, crc: 5 },
         1 => SummaryKind::Page {
             level: 2,
@@ -25,6 +25,7 @@ fn entries(count: u64) -> Vec<SummaryEntry> {
             first: n,
             count: 1 << 40,
         },
+        3 => SummaryKind::Indirect { block: n, crc: 9 },
         _ => SummaryKind::Overwritten {
             block: NUMBER_MAX - n,
             place: (NUMBER_MAX >> 1) + n,
@@ -76,8 +77,8 @@ fn a_tombstone_of_an_impossible_range_is_refused() {
 fn places_in_a_partial_leave_out_entries_without_a_block() {
     let summary = summary(entries(8));
     let placed: Vec<u64> = summary.placed(4096).map(|(place, _)| place).collect();
-    assert_eq!(placed, [257, 258, 259, 260]);
-    assert_eq!(summary.blocks(4096), 6);
+    assert_eq!(placed, [257, 258, 259, 260, 261]);
+    assert_eq!(summary.blocks(4096), 7);
 }
 
 #[test]
@@ -120,6 +121,7 @@ fn a_checkpoint_and_a_segment_come_back() {
         live: 16383,
         has_holes: true,
         has_notes: true,
+        has_indirect: true,
         first: NUMBER_MAX,
         age: 1,
     };

@@ -38,6 +38,14 @@ pub enum SummaryKind {
         /// CRC-32C of the content.
         crc: u32,
     },
+    /// A block whose content lies in the partial, and whose commit the log names by its place (an indirect write). It is valid
+    /// only as the log or a note ([`SummaryKind::Overwritten`]) says.
+    Indirect {
+        /// Its number.
+        block: u64,
+        /// CRC-32C of the content.
+        crc: u32,
+    },
     /// A page of the block map, which lies in the partial.
     Page {
         /// Its level; 0 are leaves.
@@ -54,7 +62,7 @@ pub enum SummaryKind {
         /// How many.
         count: u64,
     },
-    /// A block that was overwritten in place.
+    /// A block that was overwritten in place, or whose place the log named.
     Overwritten {
         /// Its number, below 2^48.
         block: u64,
@@ -69,7 +77,9 @@ impl SummaryKind {
     /// CRC-32C of the block that lies in the partial, if there is one.
     pub const fn crc(&self) -> Option<u32> {
         match self {
-            Self::Data { crc, .. } | Self::Page { crc, .. } => Some(*crc),
+            Self::Data { crc, .. } | Self::Indirect { crc, .. } | Self::Page { crc, .. } => {
+                Some(*crc)
+            }
             Self::Hole { .. } | Self::Overwritten { .. } => None,
         }
     }
@@ -101,6 +111,12 @@ impl Summary {
             .iter()
             .filter(|entry| entry.kind.crc().is_some())
             .count() as u64
+    }
+
+    /// True when an entry is of an indirect write.
+    pub fn has_indirect(&self) -> bool {
+        let mut entries = self.entries.iter();
+        entries.any(|entry| matches!(entry.kind, SummaryKind::Indirect { .. }))
     }
 
     /// Blocks of the partial, both copies included.
@@ -146,6 +162,7 @@ impl Summary {
                     block | place >> 32 << 48,
                     u64::from(crc) | place << 32,
                 ),
+                SummaryKind::Indirect { block, crc } => (5, 0, block, u64::from(crc)),
             };
             slot[0..8].copy_from_slice(&block.to_le_bytes());
             slot[8..14].copy_from_slice(&entry.version.to_le_bytes()[..6]);
@@ -200,6 +217,7 @@ impl Summary {
                     place: block >> 48 << 32 | value >> 32,
                     crc,
                 },
+                5 => SummaryKind::Indirect { block, crc },
                 _ => return Err(bad("an entry has an unknown kind")),
             };
             entries.push(SummaryEntry {

@@ -6,7 +6,7 @@ use crate::report::{GroupReport, RepairOptions, RepairReport};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::rc::Rc;
-use tonearm_base::Slice;
+use tonearm_base::{Lsn, Slice};
 use tonearm_device::{Device, DirtyRanges, RepairOutcome};
 use tonearm_rt::Boxed;
 
@@ -140,11 +140,55 @@ pub trait Home {
         options: RepairOptions,
     ) -> Boxed<'_, Result<RepairReport, HomeError>>;
 
+    /// Indirect writes, where the layout has them.
+    fn indirect(&self) -> Option<&dyn IndirectHome> {
+        None
+    }
+
     /// Ends the use of the home in order, so that the next opening has nothing to recover.
     ///
     /// # Errors
     /// When a device fails, or there is no space for what the end writes.
     fn close(&self) -> Boxed<'_, Result<(), HomeError>>;
+}
+
+/// The part of a home that takes blocks before their commits are in the log, which then names their places alone.
+///
+/// For a block, the engine calls [`IndirectHome::append`], [`IndirectHome::flush`], and writes the log. When the commit is durable,
+/// [`IndirectHome::enter`] takes the place of [`Home::write_back`]. Once no recovery replays the commit, [`IndirectHome::release`]
+/// ends the protection of the place.
+pub trait IndirectHome {
+    /// Writes `blocks` of commits up to `lsn`, and gives the place of each. `None` when the home does not take them now. They are durable
+    /// after a flush, and no read of the home finds them.
+    ///
+    /// # Errors
+    /// When a device fails or has no space. The home stays usable.
+    fn append(
+        &self,
+        lsn: Lsn,
+        blocks: Vec<HomeBlock>,
+    ) -> Boxed<'_, Result<Option<Vec<u64>>, HomeError>>;
+
+    /// Makes what was appended durable.
+    ///
+    /// # Errors
+    /// When a device fails.
+    fn flush(&self) -> Boxed<'_, Result<(), HomeError>>;
+
+    /// Content of the places from `place` on, of these blocks with these CRC-32Cs.
+    ///
+    /// # Errors
+    /// When a place cannot be read or has other content.
+    fn read(&self, place: u64, blocks: Vec<(u64, u32)>) -> Boxed<'_, Result<Slice, HomeError>>;
+
+    /// Makes `blocks` the content of the home, durably, as [`Home::write_back`] does.
+    ///
+    /// # Errors
+    /// As for [`Home::write_back`].
+    fn enter(&self, blocks: Vec<PlacedBlock>) -> Boxed<'_, Result<(), HomeError>>;
+
+    /// No recovery replays a commit before `before` any more. After an opening, the first call says so for all earlier commits.
+    fn release(&self, before: Lsn);
 }
 
 /// The part of a home whose members may be arrays: where a crash may have interrupted parity, and what is right where an array
@@ -293,6 +337,17 @@ pub struct HomeBlock {
     pub crc: u32,
 }
 
+/// A block whose content the home has already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PlacedBlock {
+    /// Its number.
+    pub block: u64,
+    /// Where its content is.
+    pub place: u64,
+    /// CRC-32C of the content.
+    pub crc: u32,
+}
+
 /// Counters since the start, and gauges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HomeStats {
@@ -346,6 +401,8 @@ pub struct SegmentStats {
     pub live_blocks: u64,
     /// Blocks and holes that write-backs have brought.
     pub written_blocks: u64,
+    /// Blocks that were appended before their commits were in the log.
+    pub indirect_blocks: u64,
     /// Those of the blocks that were overwritten in place.
     pub overwritten_blocks: u64,
     /// Those of the blocks overwritten in place that had been appended the time before: they have become cold.

@@ -28,8 +28,8 @@ pub use decide::Case;
 pub use error::TrailError;
 pub use geometry::{GeometryError, LogGeometry, LogTracks, sheet_run, track_lengths};
 pub use log::cause::{FlushCause, FlushCounts};
-pub use log::{Admission, Trail, TrailOptions, TrailStart, TrailStats, WriteCache};
-pub use pack::{Change, RecordPlace, Word, patch_slots};
+pub use log::{Admission, IndirectSink, Trail, TrailOptions, TrailStart, TrailStats, WriteCache};
+pub use pack::{Change, IndirectBlock, RecordPlace, Word, patch_slots};
 pub use replay::{
     GivenUp, History, HistoryError, RecoveredChange, RecoveredCommit, RecoveredTail, Replay,
     ReplayStats,

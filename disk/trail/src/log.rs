@@ -12,6 +12,7 @@ mod bound_task;
 pub(crate) mod cause;
 pub(crate) mod group_commit;
 mod heads;
+mod indirect;
 mod kept;
 mod options;
 pub(crate) mod predict;
@@ -19,6 +20,7 @@ mod reads;
 pub(crate) mod state;
 pub(crate) mod writer;
 
+pub use self::indirect::IndirectSink;
 pub use self::options::{TrailOptions, TrailStart, TrailStats, WriteCache};
 
 use self::cause::FlushCause;
@@ -234,7 +236,10 @@ impl Trail {
         let changes = make(lsn);
         let mut state = self.0.state.borrow_mut();
         let geometry = &self.0.geometry;
-        state.queue.push(geometry, lsn, admission.sectors, changes);
+        let large_min = self.0.options.large_commit_bytes;
+        state
+            .queue
+            .push(geometry, lsn, admission.sectors, changes, large_min);
         drop(state);
         // From here on the queue accounts for the reserved sectors.
         drop(admission);

@@ -52,6 +52,15 @@ pub enum Change {
         /// CRC-32C of each block.
         crcs: Vec<u32>,
     },
+    /// Adjacent blocks get content that is durable at home already ([`IndirectSink`](crate::IndirectSink)).
+    Indirect {
+        /// First block.
+        first: u64,
+        /// Where the content of each block is.
+        places: Vec<u64>,
+        /// CRC-32C of each block.
+        crcs: Vec<u32>,
+    },
 }
 
 /// Eight bytes of a block.
@@ -70,14 +79,16 @@ impl Change {
             Self::Write { crcs, .. } => (crcs.len() as u64, 0),
             Self::Trim { .. } | Self::Zero { .. } => (0, 1),
             Self::Patch { words, .. } => (0, patch_slots(words)),
-            Self::Move { crcs, .. } => (0, crcs.len() as u64),
+            Self::Move { crcs, .. } | Self::Indirect { crcs, .. } => (0, crcs.len() as u64),
         }
     }
 
     /// Number of its entries.
     fn parts(&self) -> usize {
         match self {
-            Self::Write { crcs, .. } | Self::Move { crcs, .. } => crcs.len(),
+            Self::Write { crcs, .. } | Self::Move { crcs, .. } | Self::Indirect { crcs, .. } => {
+                crcs.len()
+            }
             Self::Trim { .. } | Self::Zero { .. } => 1,
             Self::Patch { words, .. } => words.len(),
         }
@@ -100,6 +111,10 @@ struct Queued {
     /// Index of the next change, and of the next entry within it.
     change: usize,
     part: usize,
+    /// Bytes of blocks that can be written outside the log; 0 once that is decided.
+    large: u64,
+    /// They were written there.
+    is_placed: bool,
 }
 
 /// Commits that wait for the log.
@@ -108,6 +123,40 @@ pub(crate) struct Queue {
     commits: VecDeque<Queued>,
     bytes: u64,
     promised: u64,
+    /// Bytes of blocks that can be written outside the log.
+    large: u64,
+    /// Commits whose blocks were written there.
+    placed: usize,
+    sequence: Sequence,
+}
+
+/// Commits one after the other that write adjacent blocks.
+#[derive(Default)]
+struct Sequence {
+    /// The block after the last one.
+    next: u64,
+    bytes: u64,
+    /// The first commit of which it is not known yet whether it is large.
+    from: Lsn,
+}
+
+impl Sequence {
+    /// Bytes of the sequence with commit `lsn`, whose changes are `changes`, which begins a new one if it does not go on with this one.
+    fn with(&mut self, block_size: usize, lsn: Lsn, changes: &[Change]) -> u64 {
+        let writes = changes.iter().filter_map(|change| match change {
+            Change::Write { first, crcs, .. } => Some((*first, crcs.len() as u64)),
+            _ => None,
+        });
+        let next = writes.clone().find(|(first, _)| *first == self.next);
+        if next.is_none() {
+            (self.bytes, self.from) = (0, lsn);
+        }
+        let (first, count) = next.or(writes.clone().last()).unwrap_or_default();
+        self.next = first + count;
+        let blocks: u64 = writes.map(|(_, count)| count).sum();
+        self.bytes += blocks * block_size as u64;
+        self.bytes
+    }
 }
 
 /// Header fields of the first record of a device write; those of later records follow from it.
@@ -149,7 +198,54 @@ impl RecordPlace {
     }
 }
 
+/// A block that is written outside the log.
+#[derive(Clone, Debug)]
+pub struct IndirectBlock {
+    /// Its commit.
+    pub lsn: Lsn,
+    /// Its number.
+    pub block: u64,
+    /// Its content.
+    pub data: Slice,
+    /// CRC-32C of the content.
+    pub crc: u32,
+}
+
 impl Queued {
+    /// Its blocks of data.
+    fn blocks(&self) -> impl Iterator<Item = IndirectBlock> {
+        let writes = self.changes.iter().filter_map(|change| match change {
+            Change::Write { first, data, crcs } => Some((*first, data, crcs)),
+            _ => None,
+        });
+        let lsn = self.lsn;
+        writes.flat_map(move |(first, data, crcs)| {
+            let size = data.len() / crcs.len();
+            (0..).zip(crcs).map(move |(index, crc)| IndirectBlock {
+                lsn,
+                block: first + index as u64,
+                data: data.slice(index * size..(index + 1) * size),
+                crc: *crc,
+            })
+        })
+    }
+
+    /// Its blocks of data are at `places`, in their order.
+    fn place(&mut self, mut places: &[u64]) {
+        self.is_placed = true;
+        for change in &mut self.changes {
+            if let Change::Write { first, crcs, .. } = change {
+                let (own, rest) = places.split_at(crcs.len());
+                places = rest;
+                *change = Change::Indirect {
+                    first: *first,
+                    places: own.to_vec(),
+                    crcs: std::mem::take(crcs),
+                };
+            }
+        }
+    }
+
     /// Entry `part` of change `change`.
     fn entry(&self, change: usize, part: usize) -> Entry {
         let last = change + 1 == self.changes.len() && part + 1 == self.changes[change].parts();
@@ -167,6 +263,14 @@ impl Queued {
                 let (from, crc) = (from + part as u64, crcs[part]);
                 (to + part as u64, EntryKind::Move { from, crc })
             }
+            Change::Indirect {
+                first,
+                places,
+                crcs,
+            } => {
+                let (place, crc) = (places[part], crcs[part]);
+                (first + part as u64, EntryKind::Indirect { place, crc })
+            }
         };
         Entry { block, kind, last }
     }
@@ -183,24 +287,98 @@ impl Queued {
 }
 
 impl Queue {
-    /// Queues a commit for which `promised` sectors are reserved. Sectors that it does not need are returned.
-    pub fn push(&mut self, geometry: &LogGeometry, lsn: Lsn, promised: u64, changes: Vec<Change>) {
+    /// Queues a commit for which `promised` sectors are reserved. Sectors that it does not need are returned. From `large_min` bytes
+    /// of blocks on, or as a part of a sequence of adjacent writes of so many bytes, its blocks can be written outside the log.
+    pub fn push(
+        &mut self,
+        geometry: &LogGeometry,
+        lsn: Lsn,
+        promised: u64,
+        changes: Vec<Change>,
+        large_min: u64,
+    ) {
         assert!(!changes.is_empty(), "a commit changes something");
-        let (mut blocks, mut others) = (0, 0);
-        for change in &changes {
-            let (data, rest) = change.needs();
-            (blocks, others) = (blocks + data, others + rest);
-        }
+        let (blocks, others) = needs(&changes);
         let promised = promised.min(geometry.commit_sectors(blocks, others));
         self.bytes += changes.iter().map(bytes_of).sum::<u64>();
         self.promised += promised;
+        let is_large =
+            blocks > 0 && self.sequence.with(geometry.block_size, lsn, &changes) >= large_min;
         self.commits.push_back(Queued {
             lsn,
             promised,
             changes,
             change: 0,
             part: 0,
+            large: 0,
+            is_placed: false,
         });
+        if is_large {
+            self.note_large(geometry);
+        }
+    }
+
+    /// The commits of the sequence can be written outside the log.
+    fn note_large(&mut self, geometry: &LogGeometry) {
+        let from = self.sequence.from;
+        for commit in self.commits.iter_mut().rev() {
+            if commit.lsn < from {
+                break;
+            }
+            if commit.change == 0 && commit.part == 0 {
+                let (blocks, _) = needs(&commit.changes);
+                commit.large = blocks * geometry.block_size as u64;
+                self.large += commit.large;
+            }
+        }
+        self.sequence.from = self.commits.back().map_or(from, |commit| commit.lsn + 1);
+    }
+
+    /// Bytes of blocks of queued commits that can be written outside the log.
+    pub fn large_bytes(&self) -> u64 {
+        self.large
+    }
+
+    /// True when the blocks of a queued commit were written outside the log.
+    pub fn has_placed(&self) -> bool {
+        self.placed > 0
+    }
+
+    /// The blocks of the first of these commits, about `most` bytes. The commits are not named again.
+    pub fn take_large(&mut self, most: u64) -> Vec<IndirectBlock> {
+        let (mut blocks, mut bytes) = (Vec::new(), 0);
+        for commit in &mut self.commits {
+            if bytes >= most || self.large == 0 {
+                break;
+            }
+            bytes += commit.large;
+            self.large -= commit.large;
+            if std::mem::take(&mut commit.large) > 0 {
+                blocks.extend(commit.blocks());
+            }
+        }
+        blocks
+    }
+
+    /// Blocks that were taken are at `places`, in their order, and not in the commits any more.
+    pub fn place(&mut self, geometry: &LogGeometry, blocks: &[IndirectBlock], places: &[u64]) {
+        let mut rest = places;
+        for of_commit in blocks.chunk_by(|a, b| a.lsn == b.lsn) {
+            let at = self
+                .commits
+                .binary_search_by_key(&of_commit[0].lsn, |commit| commit.lsn);
+            let commit = &mut self.commits[at.expect("a commit is queued until it is packed")];
+            self.bytes -= commit.changes.iter().map(bytes_of).sum::<u64>();
+            self.promised -= commit.promised;
+            let (own, others) = rest.split_at(of_commit.len());
+            rest = others;
+            commit.place(own);
+            self.placed += 1;
+            let (data, slots) = needs(&commit.changes);
+            commit.promised = commit.promised.min(geometry.commit_sectors(data, slots));
+            self.promised += commit.promised;
+            self.bytes += commit.changes.iter().map(bytes_of).sum::<u64>();
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -248,7 +426,8 @@ impl Queue {
         most.min(full + 1 + payload as u64)
     }
 
-    /// Packs records into `out`, which is as long as the room on the track. The first goes to log sector `sector`.
+    /// Packs records into `out`, which is as long as the room on the track. The first goes to log sector `sector`. While there are
+    /// commits whose blocks were written outside the log, it ends before one whose blocks still can be.
     /// Returns the records, the sectors used, and the last commit that became whole, if any.
     pub fn pack(
         &mut self,
@@ -260,9 +439,15 @@ impl Queue {
         let mut packed = Vec::new();
         let bytes = geometry.sector;
         let (mut used, mut whole) = (0, None);
-        while !self.is_empty() && used + self.min_sectors(geometry) as usize * bytes <= out.len() {
+        let ends_at_large = self.has_placed();
+        let is_next = |queue: &Self| {
+            let next = queue.commits.front();
+            next.is_some_and(|commit| !ends_at_large || commit.large == 0)
+        };
+        while is_next(self) && used + self.min_sectors(geometry) as usize * bytes <= out.len() {
             let at = sector + (used / bytes) as u64;
-            let (header, sectors, ended) = self.pack_one(geometry, &frame, at, &mut out[used..]);
+            let room = &mut out[used..];
+            let (header, sectors, ended) = self.pack_one(geometry, &frame, at, ends_at_large, room);
             packed.push(RecordPlace::of(&header, at));
             whole = ended.or(whole);
             used += sectors * bytes;
@@ -280,6 +465,7 @@ impl Queue {
         geometry: &LogGeometry,
         frame: &Frame,
         at: u64,
+        ends_at_large: bool,
         out: &mut [u8],
     ) -> (RecordHeader, usize, Option<Lsn>) {
         let (header_out, payload_out) = out.split_at_mut(geometry.sector);
@@ -288,6 +474,10 @@ impl Queue {
         let (mut entries, mut displaced, mut ended) = (Vec::new(), Vec::new(), None);
         let (mut slots, mut payload) = (Slots::default(), 0);
         while let Some(commit) = self.commits.front_mut() {
+            if ends_at_large && commit.large > 0 {
+                break;
+            }
+            self.large -= std::mem::take(&mut commit.large);
             let change = &commit.changes[commit.change];
             let entry = commit.entry(commit.change, commit.part);
             let wanted = change.payload_sectors(geometry);
@@ -318,6 +508,7 @@ impl Queue {
             if entry.last {
                 ended = Some(commit.lsn);
                 self.promised -= commit.promised;
+                self.placed -= usize::from(commit.is_placed);
                 self.commits.pop_front();
             }
         }
@@ -333,6 +524,12 @@ impl Queue {
         header.encode(&displaced, header_out);
         (header, 1 + displaced.len(), ended)
     }
+}
+
+/// Blocks of data, and slots of entries without data, that the log needs for `changes`.
+fn needs(changes: &[Change]) -> (u64, u64) {
+    let each = changes.iter().map(Change::needs);
+    each.fold((0, 0), |all, own| (all.0 + own.0, all.1 + own.1))
 }
 
 /// Packs a record without entries, which only names the log start.
@@ -379,7 +576,7 @@ fn bytes_of(change: &Change) -> u64 {
         Change::Write { data, .. } => data.len() as u64,
         Change::Trim { .. } | Change::Zero { .. } => 32,
         Change::Patch { words, .. } => 32 * patch_slots(words),
-        Change::Move { crcs, .. } => 32 * crcs.len() as u64,
+        Change::Move { crcs, .. } | Change::Indirect { crcs, .. } => 32 * crcs.len() as u64,
     }
 }
 

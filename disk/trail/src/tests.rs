@@ -7,6 +7,7 @@ mod group_commit_test;
 mod heads_test;
 mod history_heads_test;
 mod history_test;
+mod indirect_test;
 mod log_test;
 mod plan_test;
 mod predict_test;

@@ -142,6 +142,7 @@ async fn live(
     let mut random = ChaCha8Rng::seed_from_u64(opening.seed);
     let options = OpenOptions {
         commit_delay: opening.commit_delay,
+        large_commit_bytes: opening.large_commit_bytes,
         ..open_options()
     };
     let mut own = state.borrow().clone();

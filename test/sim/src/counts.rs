@@ -51,6 +51,8 @@ events! {
     }
     /// Events at the home of a store with segments.
     HOME {
+        /// A block was written before its commit was in the log.
+        Indirect,
         /// A block was overwritten in place in a segment.
         Overwrite,
         /// A block was overwritten in place that had been appended the time before.
@@ -123,6 +125,7 @@ impl Counts {
 
     /// Adds what happened at a home since it was opened.
     pub fn met_home(&mut self, stats: &HomeStats) {
+        self.met(Met::Indirect, stats.segments.indirect_blocks);
         self.met(Met::Overwrite, stats.segments.overwritten_blocks);
         self.met(Met::Cooled, stats.segments.cooled_blocks);
         self.met(Met::Heated, stats.segments.heated_blocks);

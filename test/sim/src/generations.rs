@@ -23,6 +23,8 @@ pub struct Opening {
     pub operations: u64,
     /// Time for which the log delays commits that are not awaited.
     pub commit_delay: Nanos,
+    /// Bytes from which a commit is large.
+    pub large_commit_bytes: u64,
     /// The store is closed at the end.
     pub in_order: bool,
 }
@@ -48,6 +50,7 @@ pub fn run<S: Default + Clone + 'static, F: Future<Output = Result<(), String>> 
             seed: world_seed,
             operations: size.operations,
             commit_delay: size.commit_delay(world_seed),
+            large_commit_bytes: Size::large_commit_bytes(world_seed),
             in_order: random.next_u32().is_multiple_of(4),
         };
         let fail = |at| Failure::at(seed, generation, at);

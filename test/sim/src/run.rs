@@ -6,6 +6,7 @@ use crate::client::Client;
 use crate::cut::{self, Ending};
 use crate::cuts::{Broken, Cuts, Next, Opened};
 use crate::drives;
+use crate::generate::Size;
 use crate::model::Model;
 use crate::observer::Observer;
 use crate::script::{End, Generation, Script};
@@ -111,6 +112,7 @@ async fn live(
         write_back_on_recovery: generation.write_back_on_recovery,
         write_back_after: generation.write_back_after,
         commit_delay: generation.commit_delay,
+        large_commit_bytes: Size::large_commit_bytes(generation.seed),
         ..OpenOptions::default()
     };
     let blame = || Blame::of(&faults.struck(), &image.shape);

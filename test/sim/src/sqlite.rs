@@ -72,6 +72,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         write_cache: cache(ordered),
         write_back_after: Nanos::from_millis([1, 20, 1000][rng.next_u32() as usize % 3]),
         commit_delay: size.commit_delay(seed),
+        large_commit_bytes: Size::large_commit_bytes(seed),
         ..OpenOptions::default()
     };
     let setup = Setup::new(&mut rng);

@@ -151,6 +151,21 @@ fn long_runs_in_which_blocks_are_moved_into_holes_lose_nothing() {
 }
 
 #[test]
+fn runs_with_indirect_writes_lose_nothing() {
+    for layout in [Layout::Segments, Layout::Wolf, Layout::Hylog] {
+        let size = Size {
+            layout: Some(layout),
+            operations: 400,
+            generations: 2,
+            ..SIZE
+        };
+        for kind in [Kind::PowerCuts, Kind::Arus] {
+            expect(kind, size, &[Met::Indirect], 60..80);
+        }
+    }
+}
+
+#[test]
 fn the_same_seed_gives_the_same_trace() {
     let run = |seed| passes(Kind::PowerCuts, seed, SIZE);
     assert_eq!(run(7), run(7));

@@ -1,8 +1,8 @@
 //! The part of the pinned set that one round of write-back brings home.
 
-use super::{Block, Content, LogRetention, Moved, Pinned, add_range};
+use super::{BLOCK_COST, Block, Content, LogRetention, Moved, Pinned, add_range};
 use tonearm_base::{Lsn, crc32c};
-use tonearm_layout::{HomeBlock, ZeroRange};
+use tonearm_layout::{HomeBlock, PlacedBlock, ZeroRange};
 
 /// Which blocks are written home first.
 #[derive(Clone, Copy)]
@@ -23,6 +23,8 @@ pub(crate) struct Batch {
     pub blocks: Vec<HomeBlock>,
     /// Blocks whose content is to be read from where it is.
     pub moved: Vec<Moved>,
+    /// Blocks that home has at their places.
+    pub placed: Vec<PlacedBlock>,
     /// All blocks with the versions that are being written.
     pub written: Vec<(u64, Lsn)>,
 }
@@ -49,19 +51,27 @@ impl Pinned {
         }
         // The memory for the content of moved blocks is not charged to the budget.
         let moved_max = (blocks_max / 8).max(1);
+        let mut left = blocks_max * BLOCK_COST;
         let mut take = |number: u64, block: &mut Block| {
-            if batch.written.len() == blocks_max || batch.moved.len() == moved_max {
+            if left < block.cost() || batch.moved.len() == moved_max {
                 return false;
             }
             if block.is_ready(durable) && !busy(number) {
+                left -= block.cost();
                 block.writing = Some(block.lsn);
                 batch.written.push((number, block.lsn));
                 match &mut block.content {
-                    Content::Data { data, crc } => batch.blocks.push(HomeBlock {
-                        block: number,
-                        data: data.clone(),
-                        crc: *crc.get_or_insert_with(|| crc32c(data)),
-                    }),
+                    Content::Data { data, crc, place } => {
+                        let (block, crc) = (number, *crc.get_or_insert_with(|| crc32c(data)));
+                        match *place {
+                            Some(place) => batch.placed.push(PlacedBlock { block, place, crc }),
+                            None => batch.blocks.push(HomeBlock {
+                                block,
+                                data: data.clone(),
+                                crc,
+                            }),
+                        }
+                    }
                     Content::Moved { from, crc } => batch.moved.push(Moved {
                         block: number,
                         from: *from,

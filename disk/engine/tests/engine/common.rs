@@ -62,11 +62,15 @@ pub fn space(index: u8, log: bool, data: bool) -> MemberSpace {
 
 /// The drives of an empty store.
 pub fn store(home: HomeParams) -> Vec<DiskImage> {
-    let plan = plan_create(
+    store_of(
         &params(home),
         &[space(0, true, false), space(1, false, true)],
     )
-    .unwrap();
+}
+
+/// The drives of an empty store with these members.
+pub fn store_of(params: &CreateParams, members: &[MemberSpace]) -> Vec<DiskImage> {
+    let plan = plan_create(params, members).unwrap();
     let disks = plan.member_bytes.iter().copied().map(DiskImage::new);
     let world = SimWorld::new(SimOptions::default(), disks.collect());
     let rt = Rt::new(world.driver());
@@ -142,20 +146,44 @@ pub fn run<T: 'static>(
     options: OpenOptions,
     work: impl AsyncFnOnce(Open) -> T + 'static,
 ) -> (T, SimWorld) {
-    let world = SimWorld::new(SimOptions::default(), disks.to_vec());
+    let (result, world) = try_run(disks, options, work);
+    (result.unwrap(), world)
+}
+
+/// As [`run`], with the error of the opening.
+pub fn try_run<T: 'static>(
+    disks: &[DiskImage],
+    options: OpenOptions,
+    work: impl AsyncFnOnce(Open) -> T + 'static,
+) -> (Result<T, EngineError>, SimWorld) {
+    in_world(disks, async move |world, rt: Rt, members| {
+        let (engine, _) = open_store(&rt, members, options).await?;
+        Ok(work(Open { world, rt, engine }).await)
+    })
+}
+
+/// Does `work` with the drives of a new world. Returns its result, and the world.
+pub fn in_world<T: 'static>(
+    disks: &[DiskImage],
+    work: impl AsyncFnOnce(SimWorld, Rt, Vec<MemberDevice>) -> T + 'static,
+) -> (T, SimWorld) {
+    in_this(SimWorld::new(SimOptions::default(), disks.to_vec()), work)
+}
+
+/// Does `work` with the drives of `world`.
+pub fn in_this<T: 'static>(
+    world: SimWorld,
+    work: impl AsyncFnOnce(SimWorld, Rt, Vec<MemberDevice>) -> T + 'static,
+) -> (T, SimWorld) {
     let rt = Rt::new(world.driver());
-    let sizes: Vec<u64> = disks.iter().map(|disk| disk.size).collect();
+    let sizes: Vec<u64> = world.images().iter().map(|disk| disk.size).collect();
     let (own, drives) = (rt.clone(), world.clone());
     let result = rt.block_on(async move {
         let members = sizes.into_iter().enumerate();
-        let members = members.map(|(index, bytes)| drive(&own, index, bytes));
-        let opened = open_store(&own, members.collect(), options).await;
-        work(Open {
-            world: drives,
-            rt: own,
-            engine: opened.unwrap().0,
-        })
-        .await
+        let members = members
+            .map(|(index, bytes)| drive(&own, index, bytes))
+            .collect();
+        work(drives, own, members).await
     });
     rt.shut_down();
     (result, world)

@@ -139,7 +139,11 @@ impl Segments {
     /// The map's entry for a block or page of this kind, if it lies at `place`.
     pub(crate) async fn live_entry(&self, kind: SummaryKind, place: u64) -> Option<MapEntry> {
         let known = match kind {
-            SummaryKind::Data { block, .. } if block < self.size_blocks => self.entry(block).await,
+            SummaryKind::Data { block, .. } | SummaryKind::Indirect { block, .. }
+                if block < self.size_blocks =>
+            {
+                self.entry(block).await
+            }
             SummaryKind::Page { level, index, .. } if u32::from(level) < self.levels => {
                 self.entry_of_page((u32::from(level), index)).await
             }

@@ -265,7 +265,9 @@ impl Segments {
     ) -> Result<bool, HomeError> {
         for (place, entry) in summary.placed(self.media.layout.block_size) {
             match entry.kind {
-                SummaryKind::Data { block, .. } if block < self.size_blocks => {
+                SummaryKind::Data { block, .. } | SummaryKind::Indirect { block, .. }
+                    if block < self.size_blocks =>
+                {
                     let known = match self.entry(block).await {
                         Ok(known) => known,
                         Err(HomeError::MapPage { .. }) => return Ok(false),

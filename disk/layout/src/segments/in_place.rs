@@ -8,7 +8,6 @@
 //! whose own summaries have an older version (`cleaner.rs` carries it on).
 
 use crate::error::HomeError;
-use crate::home::HomeBlock;
 use crate::segments::Segments;
 use crate::segments::partial::{Item, block_of};
 use crate::segments::state::State;
@@ -46,7 +45,7 @@ impl Segments {
     }
 
     /// Counts the writes of `blocks`, and ends the separator's interval when it is time.
-    pub(crate) fn count_writes(&self, blocks: &[HomeBlock]) {
+    pub(crate) fn count_writes(&self, blocks: impl Iterator<Item = u64>) {
         let mut state = self.state.borrow_mut();
         let live_pages = state.table.live();
         let utilisation = live_pages as f64 / self.space(&state);
@@ -78,7 +77,7 @@ impl Segments {
             );
         }
         for block in blocks {
-            separation.separator.note_write(block.block);
+            separation.separator.note_write(block);
         }
     }
 
@@ -128,12 +127,17 @@ impl Segments {
         Ok((cold, hot))
     }
 
-    /// Where `block` lies; none for a hole. A block whose map page is damaged is appended, which begins a new page.
+    /// Where `block` may be overwritten; none for a hole. A block whose map page is damaged is appended, which begins a new page.
     pub(crate) async fn place_of(&self, block: u64) -> Result<Option<u64>, HomeError> {
         match self.entry(block).await {
             Ok(known) => {
                 let is_there = known.is_placed() && self.media.holds(known.place);
-                Ok(is_there.then_some(known.place))
+                // The log may name the older content there (`indirect.rs`).
+                let is_held = || {
+                    let segment = self.media.segment_of(known.place);
+                    self.state.borrow().table.is_held_for_log(segment)
+                };
+                Ok((is_there && !is_held()).then_some(known.place))
             }
             Err(HomeError::MapPage { .. }) => Ok(None),
             Err(error) => Err(error),

@@ -20,7 +20,8 @@
 //!    and checksum (`in_place.rs`).
 //! 7. A block that the cleaner moves into a hole keeps its version, and a partial has its new place (`plug.rs`). Nothing
 //!    that recovery needs is overwritten by it.
-//! 8. The cleaner copies a tombstone (the entry of a hole in a summary) until no older copy of its blocks can still be
+//! 8. While the log may name a place in a segment, the segment keeps its content (`indirect.rs`).
+//! 9. The cleaner copies a tombstone (the entry of a hole in a summary) until no older copy of its blocks can still be
 //!    on the medium (`cleaner.rs`).
 
 mod append;
@@ -29,6 +30,7 @@ mod checkpoint;
 mod cleaner;
 mod holes;
 mod in_place;
+mod indirect;
 mod intervals;
 mod map;
 mod measure;
@@ -58,7 +60,7 @@ pub use state::Segments;
 
 use crate::error::HomeError;
 use crate::home::{
-    Home, HomeBlock, HomeShape, HomeStats, ParityHome, Piece, RoundOrder, ZeroRange,
+    Home, HomeBlock, HomeShape, HomeStats, IndirectHome, ParityHome, Piece, RoundOrder, ZeroRange,
 };
 use crate::queue::Reader;
 use crate::report::{GroupReport, RepairOptions, RepairReport};
@@ -142,6 +144,10 @@ impl Home for Segments {
         options: RepairOptions,
     ) -> Boxed<'_, Result<RepairReport, HomeError>> {
         Box::pin(self.repair_group(group, options))
+    }
+
+    fn indirect(&self) -> Option<&dyn IndirectHome> {
+        Some(self)
     }
 
     fn close(&self) -> Boxed<'_, Result<(), HomeError>> {

@@ -23,7 +23,9 @@ pub(crate) struct Item {
 /// The block of `item`; 0 if it is about none.
 pub(crate) fn block_of(item: &Item) -> u64 {
     match item.kind {
-        SummaryKind::Data { block, .. } | SummaryKind::Overwritten { block, .. } => block,
+        SummaryKind::Data { block, .. }
+        | SummaryKind::Indirect { block, .. }
+        | SummaryKind::Overwritten { block, .. } => block,
         _ => 0,
     }
 }

@@ -22,7 +22,7 @@ use crate::segments::walk::Content;
 use crate::segments::{Segments, SegmentsMember, SegmentsOptions};
 use std::num::NonZeroU64;
 use std::ops::Range;
-use tonearm_base::{BufPool, crc32c};
+use tonearm_base::{BufPool, Lsn, crc32c};
 use tonearm_format::{MapEntry, PARTIAL_SEQ_MAX, SegmentEntry, Summary, SummaryEntry, SummaryKind};
 use tonearm_rt::Rt;
 
@@ -264,6 +264,9 @@ impl Segments {
                     let entry = state.table.entry_mut(segment);
                     if entry.first == 0 {
                         entry.first = summary.seq;
+                    }
+                    if summary.has_indirect() {
+                        state.table.hold_for_log(segment, Lsn(0));
                     }
                 }
                 window.see(&summary, segment, &content, &self.media);

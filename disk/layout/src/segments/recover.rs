@@ -27,7 +27,7 @@ use crate::segments::page_cache::PageId;
 use crate::segments::table::SegmentTable;
 use crate::segments::{Segments, SegmentsMember, SegmentsOptions};
 use std::collections::{BTreeMap, BTreeSet};
-use tonearm_base::{BufPool, crc32c};
+use tonearm_base::{BufPool, Lsn, crc32c};
 use tonearm_format::{MapEntry, Summary, SummaryKind};
 use tonearm_rt::Rt;
 
@@ -180,6 +180,10 @@ impl Segments {
         let Link { summary, damaged } = link;
         let segment = self.media.segment_of(summary.place);
         let mut blocks = Vec::new();
+        if summary.has_indirect() {
+            // The commits are those of earlier openings: the first release covers them.
+            self.state.borrow_mut().table.hold_for_log(segment, Lsn(0));
+        }
         for entry in &summary.entries {
             if let SummaryKind::Hole { first, count } = entry.kind {
                 self.state.borrow_mut().table.add_holes(segment, 1);

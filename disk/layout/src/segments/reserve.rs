@@ -112,10 +112,16 @@ impl Segments {
     fn can_gain(&self, wanted: u64) -> bool {
         let state = self.state.borrow();
         let (stuck, stuck_live) = state.table.stuck();
-        let live = state.table.live() - stuck_live;
+        let (held, held_live) = state.table.held_for_log();
+        let live = state.table.live() - stuck_live - held_live;
         // All but the chain's last segment.
-        let blocks = (state.table.len() - stuck).saturating_sub(1) * self.capacity;
+        let blocks = (state.table.len() - stuck - held).saturating_sub(1) * self.capacity;
         blocks >= live + wanted * self.capacity + blocks / GAP_SHARE
+    }
+
+    /// True when `segments` segments can be written without cleaning or a checkpoint.
+    pub(crate) fn has_space(&self, segments: u64) -> bool {
+        self.free() >= self.reserve() + segments && self.can_open_after_crash()
     }
 
     /// Makes `segments` segments writable; false when there is no space for them.

@@ -8,7 +8,8 @@
 //! Recovery does not learn that the cleaner has copied tombstones and notes. So a segment that had some is free in this
 //! process, but after a crash it would be in use. Such segments are counted apart until the next checkpoint.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use tonearm_base::Lsn;
 use tonearm_format::SegmentEntry;
 
 #[derive(Clone, Copy, Default)]
@@ -30,7 +31,8 @@ struct Segment {
 
 impl Segment {
     fn is_empty(&self) -> bool {
-        !self.free && self.entry.live == 0 && !self.entry.has_holes && !self.entry.has_notes
+        let holds = self.entry.has_holes || self.entry.has_notes || self.entry.has_indirect;
+        !self.free && self.entry.live == 0 && !holds
     }
 }
 
@@ -46,6 +48,8 @@ pub(crate) struct SegmentTable {
     empty: BTreeSet<u64>,
     /// Drained segments that still have pages of the map.
     drained: BTreeSet<u64>,
+    /// Segments in which the log may name places, each with the last commit that does.
+    held: BTreeMap<u64, Lsn>,
     /// Live blocks of all.
     live: u64,
     /// Reads under way.
@@ -63,7 +67,11 @@ impl SegmentTable {
         let segments = std::iter::once(Segment::default()).chain(entries.map(used));
         let segments: Vec<Segment> = segments.collect();
         let live = segments.iter().map(|own| u64::from(own.entry.live));
+        let held = (0..)
+            .zip(&segments)
+            .filter(|(_, own)| own.entry.has_indirect);
         Self {
+            held: held.map(|(segment, _)| (segment, Lsn(0))).collect(),
             live: live.sum(),
             segments,
             free: VecDeque::new(),
@@ -141,6 +149,37 @@ impl SegmentTable {
         let own = &mut self.segments[segment as usize];
         (own.entry.first, own.entry.age) = (first, 0);
         (own.entry.has_holes, own.entry.has_notes, own.holes) = (false, false, 0);
+        own.entry.has_indirect = false;
+        self.held.remove(&segment);
+    }
+
+    /// Commit `lsn` will name places in `segment`, which has been in use since before.
+    pub fn hold_for_log(&mut self, segment: u64, lsn: Lsn) {
+        self.segments[segment as usize].entry.has_indirect = true;
+        self.empty.remove(&segment);
+        self.held.insert(segment, lsn);
+    }
+
+    /// No recovery replays a commit before `before` any more. The newest checkpoint may still say that the segments are held.
+    pub fn release_from_log(&mut self, before: Lsn) {
+        for (segment, _) in self.held.extract_if(.., |_, lsn| *lsn < before) {
+            let own = &mut self.segments[segment as usize];
+            (own.entry.has_indirect, own.copied) = (false, true);
+            if own.is_empty() {
+                self.empty.insert(segment);
+            }
+        }
+    }
+
+    /// True when the log may name a place in `segment`.
+    pub fn is_held_for_log(&self, segment: u64) -> bool {
+        self.held.contains_key(&segment)
+    }
+
+    /// The number of such segments, and their live blocks.
+    pub fn held_for_log(&self) -> (u64, u64) {
+        let live = self.held.keys().map(|segment| self.entry(*segment).live);
+        (self.held.len() as u64, live.map(u64::from).sum())
     }
 
     /// `count` tombstones are written in `segment`.
@@ -315,7 +354,8 @@ impl SegmentTable {
     pub fn candidates(&self, end: Option<u64>) -> impl Iterator<Item = (u64, SegmentEntry, u32)> {
         let numbered = self.segments.iter().enumerate().skip(1);
         let usable = numbered.filter(move |(number, segment)| {
-            let out = segment.free || segment.stuck || segment.drained || segment.needed;
+            let is_held = segment.needed || segment.entry.has_indirect;
+            let out = segment.free || segment.stuck || segment.drained || is_held;
             !out && !segment.is_empty() && end != Some(*number as u64)
         });
         usable.map(|(number, segment)| (number as u64, segment.entry, segment.holes))

@@ -56,7 +56,7 @@ impl Segments {
             },
             data: None,
         });
-        self.count_writes(&blocks);
+        self.count_writes(blocks.iter().map(|block| block.block));
         let measured = self.measured(blocks);
         let portion = (PORTION_SEGMENTS * self.capacity) as usize;
         let mut holes = holes.peekable();
@@ -167,7 +167,7 @@ impl Segments {
                 SummaryKind::Data { block, .. } | SummaryKind::Overwritten { block, .. } => {
                     blocks.push((block, *entry));
                 }
-                SummaryKind::Page { .. } => {}
+                SummaryKind::Page { .. } | SummaryKind::Indirect { .. } => {}
             }
         }
         blocks.sort_unstable_by_key(|(block, _)| *block);

@@ -204,14 +204,21 @@ impl Store {
 
     /// New content for a block, which the model has from now on.
     pub fn new_version(&mut self, block: u64) -> HomeBlock {
+        let (version, home_block) = self.next_version(block);
+        self.model.insert(block, version);
+        home_block
+    }
+
+    /// New content for a block, and its version.
+    pub fn next_version(&mut self, block: u64) -> (u32, HomeBlock) {
         self.next += 1;
         let bytes = Self::content(block, self.next);
-        self.model.insert(block, self.next);
-        HomeBlock {
+        let home_block = HomeBlock {
             block,
             crc: crc32c(&bytes),
             data: self.pool.copy_of(&bytes).share(),
-        }
+        };
+        (self.next, home_block)
     }
 
     /// Writes the model's content of `blocks` and holes again, as the engine's log does after a crash.

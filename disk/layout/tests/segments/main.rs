@@ -6,6 +6,7 @@ mod common;
 mod cost;
 mod crash;
 mod full;
+mod indirect;
 mod model;
 mod plug;
 mod readers;

@@ -29,6 +29,9 @@ pub struct TrailOptions {
     pub threshold_percent: u64,
     /// How long commits for which no caller waits may stay in memory, so that one device write takes many.
     pub commit_delay: Nanos,
+    /// Bytes of blocks from which a commit is large: when several wait and no caller waits for them, their blocks are written outside
+    /// the log ([`IndirectSink`](crate::IndirectSink)).
+    pub large_commit_bytes: u64,
     /// A commit is durable this long after it was made, also when no caller waits for it. `None` sets no bound.
     pub delay_max: Option<Nanos>,
 }
@@ -41,6 +44,7 @@ impl Default for TrailOptions {
             pipeline_bytes: 256 << 10,
             threshold_percent: 30,
             commit_delay: Nanos(0),
+            large_commit_bytes: 64 << 10,
             delay_max: None,
         }
     }
@@ -72,6 +76,8 @@ pub struct TrailStats {
     pub records: u64,
     /// Commits written.
     pub commits: u64,
+    /// Bytes of blocks that were written outside the log.
+    pub indirect_bytes: u64,
     /// Flushes of the log devices.
     pub flushes: u64,
     /// Flushes, and writes with FUA, by cause.

@@ -12,6 +12,7 @@
 use super::bound::Bound;
 use super::cause::{Asked, FlushCause};
 use super::group_commit::CommitDelay;
+use super::indirect::Indirect;
 use super::kept::{KeptTracks, TrackPlace};
 use super::options::{TrailOptions, TrailStart, TrailStats, WriteCache};
 use super::predict::WaitPredictor;
@@ -36,6 +37,7 @@ pub(crate) struct State {
     pub heads: Vec<DriveHead>,
     pub kept: KeptTracks,
     pub queue: Queue,
+    pub indirect: Indirect,
     pub durability: Durability,
     pub retained: PinnedCommits,
     /// Records from the log start on.
@@ -140,6 +142,7 @@ impl State {
             heads: heads.map(|head| DriveHead::new(rt, head)).collect(),
             kept: KeptTracks::default(),
             queue: Queue::default(),
+            indirect: Indirect::default(),
             durability: Durability::new(at, options.write_cache == WriteCache::Ordered),
             retained,
             live,

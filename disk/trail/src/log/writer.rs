@@ -34,6 +34,10 @@ pub(crate) enum Step {
     Reposition,
     /// Asks the flusher to make all written records durable, and waits.
     Flush,
+    /// Writes blocks of queued commits outside the log.
+    Indirect,
+    /// Makes these blocks durable.
+    FlushIndirect,
     /// Starts one device write.
     Write(WriteStep),
 }
@@ -69,6 +73,8 @@ pub(crate) struct Waiters {
     pub count: usize,
     /// The oldest commit that one of them waits for.
     pub first: Option<Lsn>,
+    /// Callers that wait for a commit to be written.
+    pub for_write: usize,
 }
 
 /// The next step, and the delay to remember.
@@ -87,12 +93,14 @@ pub(crate) fn plan(
             (false, true) => Step::Reposition,
             (false, false) => state.plan_marker(options, waiters),
         }
-    } else if state.is_pipeline_full(options) {
+    } else if state.is_pipeline_full(options) || state.indirect.is_busy() {
         Step::Wait(None)
     } else {
         match delay.until(state, options, waiters, now) {
             Some(until) => Step::Wait(Some(until)),
-            None => state.plan_commits(options, waiters),
+            None => state
+                .plan_indirect(options, waiters)
+                .unwrap_or_else(|| state.plan_commits(options, waiters)),
         }
     };
     (step, delay)
@@ -267,6 +275,14 @@ impl Trail {
                 inner.flush.notify();
                 Next::Wait(None)
             }
+            Step::Indirect => {
+                self.append_indirect(guard);
+                Next::Again
+            }
+            Step::FlushIndirect => {
+                self.flush_indirect(guard);
+                Next::Again
+            }
             Step::Write(write) => {
                 self.start_write(guard, &write, now);
                 Next::Again
@@ -360,6 +376,7 @@ impl Trail {
         Waiters {
             count: self.0.durable.waiting(),
             first: self.0.durable.lowest().map(Lsn),
+            for_write: self.0.flushed.waiting(),
         }
     }
 
@@ -451,12 +468,15 @@ impl Trail {
 
     /// Makes the log unusable: from now on no commit becomes durable.
     fn fail(&self, member: usize, what: &'static str, offset: u64, error: IoError) {
-        let failure = TrailError::Device {
+        self.fail_with(TrailError::Device {
             device: self.0.devices[member].name().to_string(),
             what,
             offset,
             error,
-        };
+        });
+    }
+
+    pub(super) fn fail_with(&self, failure: TrailError) {
         self.0.state.borrow_mut().failed.get_or_insert(failure);
         self.0.ended.notify();
         self.0.durable.close();

@@ -33,7 +33,7 @@ fn queue(state: &mut State, commits: u64) {
         state.retained.add_commit(lsn);
         let changes = vec![write(&pool, lsn.0, 1, 1)];
         let geometry = state.geometry.clone();
-        state.queue.push(&geometry, lsn, 2, changes);
+        state.queue.push(&geometry, lsn, 2, changes, u64::MAX);
     }
 }
 
@@ -71,6 +71,7 @@ fn waiting_for(lsn: u64) -> Waiters {
     Waiters {
         count: 1,
         first: Some(Lsn(lsn)),
+        ..Waiters::default()
     }
 }
 

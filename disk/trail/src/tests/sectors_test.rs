@@ -41,7 +41,7 @@ proptest! {
         let geometry = LogGeometry { sector, ..LogGeometry::even([5; 16], 1 << 20, 8, 4000, BLOCK) };
         let mut queue = Queue::default();
         for (lsn, changes) in (1..).zip(commits) {
-            queue.push(&geometry, Lsn(lsn), u64::MAX, changes);
+            queue.push(&geometry, Lsn(lsn), u64::MAX, changes, u64::MAX);
         }
         // The first write takes a part, so that the second one begins within a commit.
         let mut seq = RecordSeq(1);

@@ -52,12 +52,12 @@ fn an_unsupported_version() {
     let bench = Bench::new();
     store(&bench, "a");
     for slot in 0..4 {
-        bench.overwrite("a", slot * SLOT + 8, &7u32.to_le_bytes());
+        bench.overwrite("a", slot * SLOT + 8, &8u32.to_le_bytes());
     }
     for command in ["info", "check", "serve"] {
         contains(
             &bench.fails(&[command, "a"]),
-            "superblock has format version 7, this program reads version 6 alone",
+            "superblock has format version 8, this program reads version 7 alone",
         );
     }
 }

@@ -76,7 +76,7 @@ fn a_later_format_version_is_refused_by_its_number() {
     all_say(
         &bench,
         "s.tn",
-        "superblock has format version 99, this program reads version 6 alone",
+        "superblock has format version 99, this program reads version 7 alone",
     );
 }
 

@@ -1,0 +1,315 @@
+//! Large commits in the layouts with segments: their content is written once, and survives as any other.
+
+#![allow(clippy::unwrap_used)]
+
+use crate::common::{
+    BLOCK, HOME, Open, SEGMENTS, bytes, commit, in_this, in_world, open_store, params, run, space,
+    store, store_of, trims, try_run, writes,
+};
+use std::collections::VecDeque;
+use tonearm_base::{BufPool, Nanos};
+use tonearm_engine::{
+    CommitChange, CreateParams, EngineError, HomeParams, Inspection, OpenOptions, Placement,
+};
+use tonearm_format::SYSTEM_BLOCKS;
+use tonearm_rt::Rt;
+use tonearm_world::{
+    DiskImage, Done, DriveRequest, Kind, SimDisk, SimOptions, SimWorld, Timing, Zeroing,
+};
+
+/// The write-back starts only when a test asks for it.
+fn options() -> OpenOptions {
+    OpenOptions {
+        large_commit_bytes: 2 * BLOCK as u64,
+        write_back_after: Nanos::from_secs(3600),
+        ..OpenOptions::default()
+    }
+}
+
+/// Writes eight large commits for which nobody waits, until they are written.
+async fn write_large(open: &Open, byte: u8) {
+    for index in 0..8 {
+        commit(&open.engine, vec![writes(4 * index, 4, byte + index as u8)])
+            .await
+            .unwrap();
+    }
+    open.rt.sleep(Nanos::from_millis(100)).await;
+    open.engine.flush().await.unwrap();
+}
+
+fn expected(byte: u8) -> Vec<u8> {
+    (0..8).flat_map(|index| [byte + index; 4]).collect()
+}
+
+/// The content of `disks` after a power cut.
+fn recovered(disks: Vec<DiskImage>, count: u64) -> Vec<u8> {
+    run(&disks, options(), async move |open: Open| {
+        bytes(&open.engine, 0, count).await.unwrap()
+    })
+    .0
+}
+
+fn images(world: &SimWorld) -> Vec<DiskImage> {
+    world.images()
+}
+
+#[test]
+fn large_commits_are_written_once_and_recovered() {
+    let disks = store(SEGMENTS);
+    let ((log_bytes, stats), world) = run(&disks, options(), async |open: Open| {
+        write_large(&open, 10).await;
+        let stats = open.engine.stats();
+        (stats.log_bytes, stats)
+    });
+    assert_eq!(stats.indirect_blocks, 32);
+    assert!(log_bytes < 8 * BLOCK as u64, "{log_bytes} bytes of log");
+    assert_eq!(stats.written_back_blocks, 0, "nothing is written back");
+    assert_eq!(recovered(images(&world), 32), expected(10));
+}
+
+#[test]
+fn written_back_large_commit_takes_no_second_write() {
+    let disks = store(SEGMENTS);
+    let (written, world) = run(&disks, options(), async |open: Open| {
+        write_large(&open, 10).await;
+        let before = open.engine.stats().home_write_bytes;
+        open.engine.drain().await.unwrap();
+        let written = open.engine.stats().home_write_bytes - before;
+        assert_eq!(bytes(&open.engine, 0, 32).await.unwrap(), expected(10));
+        written
+    });
+    assert!(written < 12 * BLOCK as u64, "{written} bytes at home");
+    assert_eq!(recovered(images(&world), 32), expected(10));
+}
+
+#[test]
+fn patch_of_a_large_commit_is_recovered() {
+    let disks = store(SEGMENTS);
+    let ((), world) = run(&disks, options(), async |open: Open| {
+        write_large(&open, 10).await;
+        let mut block = vec![10; BLOCK];
+        block[800..808].fill(99);
+        let data = BufPool::new(0).copy_of(&block).share();
+        let first = SYSTEM_BLOCKS + 1;
+        commit(&open.engine, vec![CommitChange::Write { first, data }])
+            .await
+            .unwrap();
+        open.engine.flush().await.unwrap();
+    });
+    let (found, _) = run(&images(&world), options(), async |open: Open| {
+        let pieces = open.engine.read(SYSTEM_BLOCKS, 3).await.unwrap();
+        tonearm_layout::Piece::concat(&pieces)
+    });
+    let mut block = vec![10; 3 * BLOCK];
+    block[BLOCK + 800..BLOCK + 808].fill(99);
+    assert!(found == block);
+}
+
+#[test]
+fn newer_content_of_a_large_commit_is_recovered() {
+    let disks = store(SEGMENTS);
+    let ((), world) = run(&disks, options(), async |open: Open| {
+        write_large(&open, 10).await;
+        commit(&open.engine, vec![writes(2, 1, 77), trims(8, 2)])
+            .await
+            .unwrap();
+        open.engine.flush().await.unwrap();
+        open.engine.drain().await.unwrap();
+        write_large(&open, 40).await;
+        commit(&open.engine, vec![writes(0, 1, 78)]).await.unwrap();
+        open.engine.flush().await.unwrap();
+    });
+    let mut all = expected(40);
+    all[0] = 78;
+    assert_eq!(recovered(images(&world), 32), all);
+}
+
+/// The places are used again only after the log start has passed their commits.
+#[test]
+fn large_commits_survive_many_rounds_and_openings() {
+    let mut disks = store(SEGMENTS);
+    for opening in 0..6u8 {
+        let (indirect, world) = run(&disks, options(), async move |open: Open| {
+            for round in 0..30u8 {
+                write_large(&open, opening.wrapping_mul(31) + round).await;
+                if round % 3 != 0 {
+                    open.engine.drain().await.unwrap();
+                }
+            }
+            open.engine.stats().indirect_blocks
+        });
+        assert!(indirect > 100, "opening {opening}: {indirect} blocks");
+        disks = images(&world);
+        assert_eq!(
+            recovered(disks.clone(), 32),
+            expected(opening.wrapping_mul(31) + 29)
+        );
+    }
+}
+
+#[test]
+fn store_that_is_archived_logs_all_content() {
+    let disks = store(SEGMENTS);
+    let (indirect, _) = run(&disks, options(), async |open: Open| {
+        open.engine.begin_archive("file:///a").unwrap();
+        write_large(&open, 10).await;
+        open.engine.stats().indirect_blocks
+    });
+    assert_eq!(indirect, 0);
+}
+
+/// The content at one place is damaged, which the log cannot replace.
+#[test]
+fn damaged_content_of_a_durable_commit_is_an_error() {
+    let disks = store(SEGMENTS);
+    let ((), world) = run(&disks, options(), async |open: Open| {
+        write_large(&open, 10).await;
+    });
+    let mut disks = images(&world);
+    let home = &mut disks[HOME as usize];
+    let mut block = vec![0; BLOCK];
+    let at = (0..home.size).step_by(BLOCK).find(|at| {
+        home.read(*at, &mut block);
+        block == [12; BLOCK]
+    });
+    home.write(at.expect("the content is at home") + 5, &[0]);
+    let (damage, _) = in_world(&disks, async |_, rt, members| {
+        let look = Inspection::start(&rt, &BufPool::new(0), members, |_, _| {}).await;
+        look.unwrap().log().damage.clone()
+    });
+    assert!(
+        matches!(damage, Some(EngineError::IndirectLost { .. })),
+        "{damage:?}"
+    );
+    let open_with = |lenient| {
+        let rt_options = OpenOptions {
+            give_up_damaged_log: lenient,
+            ..options()
+        };
+        try_run(&disks, rt_options, async |open: Open| {
+            let mut found = Vec::new();
+            for block in 0..32 {
+                found.push(
+                    bytes(&open.engine, block, 1)
+                        .await
+                        .ok()
+                        .map(|bytes| bytes[0]),
+                );
+            }
+            found
+        })
+        .0
+    };
+    match open_with(false) {
+        Err(EngineError::IndirectLost { .. }) => {}
+        other => panic!("{other:?}"),
+    }
+    let mut left: Vec<_> = expected(10).into_iter().map(Some).collect();
+    let found = open_with(true).unwrap();
+    let lost = found.iter().position(Option::is_none).expect("one is lost");
+    assert!((8..12).contains(&lost), "{lost}");
+    left[lost] = None;
+    assert_eq!(found, left);
+}
+
+/// A drive that writes 20 MB/s, takes 10 ms to get to another place, and 5 ms for a flush.
+struct Arm {
+    /// The sector after the last request.
+    at: u64,
+    free: Nanos,
+    under_way: VecDeque<Done>,
+}
+
+impl Timing for Arm {
+    fn submit(&mut self, now: Nanos, request: DriveRequest) {
+        let took = match request.kind {
+            Kind::Flush => Nanos::from_millis(5).0,
+            _ => {
+                let seek = if request.lba == self.at {
+                    0
+                } else {
+                    Nanos::from_millis(10).0
+                };
+                self.at = request.lba + u64::from(request.sectors);
+                seek + u64::from(request.sectors) * 512 * 1000 / 20
+            }
+        };
+        self.free = self.free.max(now) + took;
+        let (id, at) = (request.id, self.free);
+        self.under_way.push_back(Done { id, at });
+    }
+
+    fn next(&self) -> Option<Nanos> {
+        self.under_way.front().map(|done| done.at)
+    }
+
+    fn advance(&mut self, now: Nanos, done: &mut Vec<Done>) {
+        while let Some(first) = self.under_way.pop_front_if(|first| first.at <= now) {
+            done.push(first);
+        }
+    }
+}
+
+/// The share of the drive's bandwidth that a stream of writes of `blocks` blocks each has, log and data on one drive.
+fn share_of_bandwidth(blocks: u64, large_commit_bytes: u64) -> f64 {
+    const BYTES: u64 = 96 << 20;
+    let home = HomeParams::Segments {
+        segment_bytes: 512 << 10,
+        spare_percent: 30,
+        placement: Placement::Append,
+    };
+    let params = CreateParams {
+        size_bytes: 256 << 20,
+        log_bytes: Some(32 << 20),
+        track_bytes: None,
+        ..params(home)
+    };
+    let disks = store_of(&params, &[space(0, true, true)]);
+    let disks = disks.into_iter().map(|image| SimDisk {
+        image,
+        timing: Box::new(Arm {
+            at: 0,
+            free: Nanos(0),
+            under_way: VecDeque::new(),
+        }),
+        write_cache: false,
+        zeroing: Zeroing::Command,
+    });
+    let world = SimWorld::with_disks(SimOptions::default(), disks.collect());
+    let options = OpenOptions {
+        memory_bytes: 32 << 20,
+        commit_delay: Nanos::from_millis(100),
+        large_commit_bytes,
+        ..OpenOptions::default()
+    };
+    in_this(world, async move |_, rt: Rt, members| {
+        let (engine, _) = open_store(&rt, members, options).await.unwrap();
+        let began = rt.now();
+        for first in (0..BYTES / BLOCK as u64).step_by(blocks as usize) {
+            let bytes = blocks * BLOCK as u64;
+            let permit = engine.reserve(bytes).await.unwrap();
+            let admission = engine.admit(blocks, 0).await.unwrap();
+            let change = writes(first, blocks as usize, first as u8);
+            drop(permit);
+            engine.commit(admission, vec![change]).unwrap();
+        }
+        engine.flush().await.unwrap();
+        engine.drain().await.unwrap();
+        let took = rt.now().since(began);
+        BYTES as f64 / (took.0 as f64 / 1e9) / 20e6
+    })
+    .0
+}
+
+#[test]
+fn stream_of_writes_has_most_of_the_bandwidth() {
+    for blocks in [1, 32, 256] {
+        let twice = share_of_bandwidth(blocks, u64::MAX);
+        let once = share_of_bandwidth(blocks, OpenOptions::default().large_commit_bytes);
+        println!("{blocks} blocks: {twice:.3} {once:.3}");
+        assert!(
+            twice < 0.5 && once > 0.8,
+            "{blocks} blocks: {twice:.3} {once:.3}"
+        );
+    }
+}

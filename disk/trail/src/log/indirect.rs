@@ -1,0 +1,132 @@
+//! Indirect writes: the blocks of large commits are written to their places at home first, and the log gets these places alone, 24
+//! bytes for each block (ZFS's `WR_INDIRECT` log records). So a stream of large commits is written once.
+//!
+//! A caller that waits for a commit is answered sooner if the log has the blocks, because that is one device write and not two in
+//! turn. So while somebody waits, this is done only for so many bytes that the second write does not matter. The commits stay in the queue, in their order, until their blocks are durable;
+//! the records that name the places are written after that.
+
+use super::Trail;
+use super::options::TrailOptions;
+use super::state::State;
+use super::writer::{Step, Waiters};
+use crate::error::TrailError;
+use crate::pack::IndirectBlock;
+use std::cell::RefMut;
+use std::rc::Rc;
+use tonearm_rt::Boxed;
+
+/// Bytes of large commits that must wait, in sizes of a large commit.
+const WAITING_MIN: u64 = 4;
+/// Bytes that are appended at once, in the same unit. A caller that comes meanwhile waits for them. While somebody waits, so many are
+/// worth a write of their own, and are logged at once.
+const APPENDED: u64 = 16;
+/// Bytes from which on the places are logged, so that blocks can be written back and memory becomes free.
+const UNFLUSHED_MAX: u64 = 128;
+
+/// Where the blocks of large commits are written.
+pub trait IndirectSink {
+    /// Writes blocks, in the order of their commits, and gives the place of each. `None` when the log must write them.
+    fn append(&self, blocks: Vec<IndirectBlock>) -> Boxed<'static, Option<Vec<u64>>>;
+
+    /// Makes durable what was appended.
+    ///
+    /// # Errors
+    /// When that is not possible: why. Nothing more may be logged then.
+    fn flush(&self) -> Boxed<'static, Result<(), String>>;
+}
+
+/// What is written outside the log.
+#[derive(Default)]
+pub(crate) struct Indirect {
+    sink: Option<Rc<dyn IndirectSink>>,
+    /// An append or a flush is under way.
+    busy: bool,
+    /// Bytes in place that may not be durable.
+    unflushed: u64,
+}
+
+impl Indirect {
+    /// True while an append or a flush is under way. The queue stands still then.
+    pub fn is_busy(&self) -> bool {
+        self.busy
+    }
+}
+
+impl State {
+    /// The next step of indirect writes; `None` when the queue can be packed.
+    pub(super) fn plan_indirect(&self, options: &TrailOptions, waiters: Waiters) -> Option<Step> {
+        let Indirect {
+            sink, unflushed, ..
+        } = &self.indirect;
+        sink.as_ref()?;
+        if *unflushed == 0 && self.queue.has_placed() {
+            return None;
+        }
+        let sizes = |count: u64| count.saturating_mul(options.large_commit_bytes);
+        let is_waited = waiters.count + waiters.for_write > 0 || self.waits.is_likely();
+        let (least, most) = match is_waited {
+            true => (sizes(APPENDED), sizes(APPENDED)),
+            false if *unflushed > 0 => (sizes(1), sizes(UNFLUSHED_MAX)),
+            false => (sizes(WAITING_MIN), sizes(UNFLUSHED_MAX)),
+        };
+        if self.given_up.is_none() && self.queue.large_bytes() >= least && *unflushed < most {
+            return Some(Step::Indirect);
+        }
+        (*unflushed > 0).then_some(Step::FlushIndirect)
+    }
+}
+
+impl Trail {
+    /// Lets `sink` take the blocks of large commits.
+    pub fn set_indirect(&self, sink: Rc<dyn IndirectSink>) {
+        self.0.state.borrow_mut().indirect.sink = Some(sink);
+    }
+
+    pub(super) fn append_indirect(&self, mut guard: RefMut<'_, State>) {
+        let state = &mut *guard;
+        let sink = state.indirect.sink.clone().expect("the plan saw it");
+        let blocks = state
+            .queue
+            .take_large(APPENDED.saturating_mul(self.0.options.large_commit_bytes));
+        state.indirect.busy = true;
+        drop(guard);
+        let trail = self.clone();
+        self.0.rt.spawn(async move {
+            let places = sink.append(blocks.clone()).await;
+            let mut guard = trail.0.state.borrow_mut();
+            let state = &mut *guard;
+            if let Some(places) = places {
+                let bytes = blocks
+                    .iter()
+                    .map(|block| block.data.len() as u64)
+                    .sum::<u64>();
+                state.queue.place(&trail.0.geometry, &blocks, &places);
+                state.indirect.unflushed += bytes;
+                state.stats.indirect_bytes += bytes;
+            }
+            drop(guard);
+            trail.indirect_done();
+        });
+    }
+
+    pub(super) fn flush_indirect(&self, mut guard: RefMut<'_, State>) {
+        let sink = guard.indirect.sink.clone().expect("the plan saw it");
+        guard.indirect.busy = true;
+        drop(guard);
+        let trail = self.clone();
+        self.0.rt.spawn(async move {
+            let flushed = sink.flush().await;
+            trail.0.state.borrow_mut().indirect.unflushed = 0;
+            if let Err(reason) = flushed {
+                trail.fail_with(TrailError::GivenUp(reason));
+            }
+            trail.indirect_done();
+        });
+    }
+
+    fn indirect_done(&self) {
+        self.0.state.borrow_mut().indirect.busy = false;
+        self.0.work.notify();
+        self.0.progress.notify();
+    }
+}
