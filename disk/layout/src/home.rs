@@ -403,6 +403,8 @@ pub struct SegmentStats {
     pub written_blocks: u64,
     /// Blocks that were appended before their commits were in the log.
     pub indirect_blocks: u64,
+    /// Segments that are held, because the log may name places in them.
+    pub held_segments: u64,
     /// Those of the blocks that were overwritten in place.
     pub overwritten_blocks: u64,
     /// Those of the blocks overwritten in place that had been appended the time before: they have become cold.

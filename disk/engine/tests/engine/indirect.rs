@@ -148,6 +148,46 @@ fn large_commits_survive_many_rounds_and_openings() {
 }
 
 #[test]
+fn large_commit_is_newer_than_the_zeroes_before_it() {
+    let disks = store(SEGMENTS);
+    let ((), world) = run(&disks, options(), async |open: Open| {
+        write_large(&open, 10).await;
+        open.engine.drain().await.unwrap();
+        commit(&open.engine, vec![trims(0, 32)]).await.unwrap();
+        write_large(&open, 50).await;
+        // One round has both.
+        open.engine.drain().await.unwrap();
+        assert_eq!(bytes(&open.engine, 0, 32).await.unwrap(), expected(50));
+    });
+    assert_eq!(recovered(images(&world), 32), expected(50));
+}
+
+/// The log still names places that recovery has read.
+#[test]
+fn opening_holds_the_places_of_the_log() {
+    let disks = store(SEGMENTS);
+    let ((), world) = run(&disks, options(), async |open: Open| {
+        write_large(&open, 10).await;
+    });
+    let held = |open: &Open| open.engine.home().stats().segments.held_segments;
+    let (found, _) = run(&images(&world), options(), async move |open: Open| {
+        let before = held(&open);
+        write_large(&open, 60).await;
+        let more = held(&open);
+        open.engine.drain().await.unwrap();
+        write_large(&open, 70).await;
+        open.engine.drain().await.unwrap();
+        write_large(&open, 80).await;
+        (before, more, held(&open))
+    });
+    let (before, more, later) = found;
+    assert!(
+        before >= 3 && more >= before + 3 && later <= more,
+        "{found:?}"
+    );
+}
+
+#[test]
 fn store_that_is_archived_logs_all_content() {
     let disks = store(SEGMENTS);
     let (indirect, _) = run(&disks, options(), async |open: Open| {

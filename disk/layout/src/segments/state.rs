@@ -185,6 +185,7 @@ impl Segments {
         let segments = SegmentStats {
             count: state.table.len(),
             free_segments: state.table.free_and_held().0,
+            held_segments: state.table.held_for_log().0,
             live_blocks: state.table.live(),
             segment_blocks: self.media.layout.payload_blocks(),
             hot: separation.map_or(HotStats::default(), |known| known.stats()),

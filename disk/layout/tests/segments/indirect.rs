@@ -181,6 +181,11 @@ impl Indirect {
             again.rebuild(64 << 10);
             again = again.reopened(0).unwrap();
             again.compare();
+            for _ in 0..20 {
+                let call = Call::random(&mut numbers, again.shape.blocks);
+                again.write(&call.blocks, &call.holes);
+            }
+            again.compare();
             check_places(&again, &self.logged);
         }
         // The log starts after all of them.

@@ -195,6 +195,7 @@ impl Plan {
                 map_cache_bytes: hosting.map_cache as usize,
                 separation_interval: Nanos::from_secs(hosting.separation_interval),
                 writes_while_reading: hosting.writes_while_reading,
+                large_commit_bytes: hosting.large_commit,
                 track_threshold_percent: hosting.track_threshold,
                 max_delay: hosting.max_delay.map(nanos),
                 checkpoint_every: hosting.checkpoint_every.map(nanos),
