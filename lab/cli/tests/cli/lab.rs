@@ -191,7 +191,7 @@ fn wrong_names_and_drives_are_reported() {
     );
     contains(
         &bench.fails(&["lab", "run", "trail-batch", "--drive", "ssd"]),
-        "experiment trail-batch needs a drive that turns, and ssd is none",
+        "experiment trail-batch needs a drive that turns and writes in place, and ssd is none",
     );
 }
 
