@@ -133,7 +133,7 @@ impl MediaCache {
         }
     }
 
-    /// A sequence of writes ended at `end`, within a zone: the tracks behind it are damaged.
+    /// A sequence of writes ended at `end`. If that is within a zone, its last track overlaps the next one there.
     pub fn damage(&mut self, end: u64) {
         let after = self.zone_after(end);
         if end < after.min(self.limit) {

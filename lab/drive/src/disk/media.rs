@@ -33,9 +33,15 @@ impl Disk {
         Nanos(done.0 + if maps { self.map.0 } else { 0 })
     }
 
-    /// Writes what the volatile cache held for long, where a sequence need not go through the band: on a drive with zones,
-    /// the part that continues the last one or begins with a zone.
-    pub(super) fn settle(&mut self, start: Nanos, lba: u64, sectors: u32, data: Nanos) -> Nanos {
+    /// Writes what leaves the volatile cache by itself to its place, without the band; on a drive with zones, only the part
+    /// that continues the last such write or begins with a zone.
+    pub(super) fn write_in_place(
+        &mut self,
+        start: Nanos,
+        lba: u64,
+        sectors: u32,
+        data: Nanos,
+    ) -> Nanos {
         let end = lba + u64::from(sectors);
         let Some(media) = self.media.as_mut() else {
             return self.write_medium(start, lba, sectors, data);

@@ -50,7 +50,11 @@ impl Disk {
         let start = start.max(dirty.ready);
         self.stop_stream(start);
         let start = start.max(self.free);
-        let write = if flush { Self::to_medium } else { Self::settle };
+        let write = if flush {
+            Self::to_medium
+        } else {
+            Self::write_in_place
+        };
         self.free = write(self, start, dirty.lba, dirty.sectors, dirty.data);
         self.free
     }
