@@ -7,8 +7,15 @@ use super::Disk;
 use tonearm_base::Nanos;
 
 impl Disk {
-    /// Writes sectors that cross the bus from `data` on to the medium, from `start` on. Returns when they are there.
-    pub(super) fn to_medium(&mut self, start: Nanos, lba: u64, sectors: u32, data: Nanos) -> Nanos {
+    /// Writes sectors that cross the bus from `data` on so that they need no power, from `start` on: into the band if there is
+    /// one. Returns when they are there.
+    pub(super) fn write_durably(
+        &mut self,
+        start: Nanos,
+        lba: u64,
+        sectors: u32,
+        data: Nanos,
+    ) -> Nanos {
         let (end, length) = (lba + u64::from(sectors), u64::from(sectors));
         let Some(media) = self.media.as_mut().filter(|_| sectors > 0) else {
             return self.write_medium(start, lba, sectors, data);
@@ -55,7 +62,7 @@ impl Disk {
         media.forget(direct, end);
         let mut done = start;
         if lba < direct {
-            done = self.to_medium(done, lba, (direct - lba) as u32, data);
+            done = self.write_durably(done, lba, (direct - lba) as u32, data);
         }
         if direct < end {
             done = self.write_medium(done, direct, (end - direct) as u32, data);

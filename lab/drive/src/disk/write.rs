@@ -51,7 +51,7 @@ impl Disk {
         self.stop_stream(start);
         let start = start.max(self.free);
         let write = if flush {
-            Self::to_medium
+            Self::write_durably
         } else {
             Self::write_in_place
         };
@@ -128,7 +128,7 @@ impl Disk {
             .write_miss(self.previous, now, self.at_once(now));
         self.stop_stream(now);
         let start = Nanos(self.free.0.max(timing.seek.0));
-        let medium = self.to_medium(start, lba, sectors, timing.data);
+        let medium = self.write_durably(start, lba, sectors, timing.data);
         self.free = medium;
         let crossed = timing.data.0 + u64::from(sectors) * self.write_sector.0;
         let released = crossed + self.overheads.write_disconnect(timing.detour).0;
