@@ -156,7 +156,7 @@ fn the_cost_of_a_prediction_is_timed_for_each_predictor() {
     contains(&bench.ok(&["lab", "cost"]), "Trail 3.1: under 1000 ns");
     contains(
         &bench.fails(&["lab", "cost", "--drive", "ssd"]),
-        "ssd has no platter to predict",
+        "ssd has no head that can be followed",
     );
 }
 
