@@ -1,7 +1,9 @@
 //! Refuses impossible figures.
 
 use crate::seek_curve::curve_ms;
-use crate::spec::{DeltasSpec, DiskSpec, DriveSpec, FlashSpec, HostSpec, SeekCurve, SeekSpec};
+use crate::spec::{
+    DeltasSpec, DiskSpec, DriveSpec, FlashSpec, HostSpec, MediaCacheSpec, SeekCurve, SeekSpec,
+};
 
 mod geometry;
 
@@ -37,7 +39,15 @@ impl DriveSpec {
         )?;
         match (&self.disk, &self.flash) {
             (Some(disk), None) => disk.check()?,
-            (None, Some(flash)) => flash.check()?,
+            (None, Some(flash)) => {
+                flash.check()?;
+                if flash.power_loss_protection && self.write_cache.enabled {
+                    return wrong(
+                        "write_cache.enabled",
+                        "a cache with power-loss protection is not volatile: write false",
+                    );
+                }
+            }
             _ => return wrong("disk", "a drive has either [disk] or [flash]"),
         }
         if self.write_cache.enabled && self.disk.is_some() && self.write_cache.sectors == 0 {
@@ -129,6 +139,21 @@ impl DiskSpec {
                 "a segment has at least one sector",
             );
         }
+        within(
+            "disk.queue_depth",
+            f64::from(self.queue_depth),
+            0.0,
+            65_536.0,
+        )?;
+        if let Some(cache) = &self.media_cache {
+            cache.check()?;
+            if self.deltas.is_some() {
+                return wrong(
+                    "disk.deltas",
+                    "with a media cache no write goes to the place of its sector: leave it out",
+                );
+            }
+        }
         match &self.deltas {
             Some(deltas) => deltas.check(),
             None => Ok(()),
@@ -172,6 +197,33 @@ impl DiskSpec {
         }
         for (key, value) in times {
             within(&format!("disk.overhead.{key}"), value, 0.0, 1000.0)?;
+        }
+        Ok(())
+    }
+}
+
+impl MediaCacheSpec {
+    fn check(&self) -> Result<(), Wrong> {
+        sourced("disk.media_cache.source", &self.source)?;
+        for (key, value, least, most) in [
+            ("sectors", self.sectors as f64, 8.0, 1e12),
+            // Moving one must not take minutes.
+            (
+                "zone_sectors",
+                f64::from(self.zone_sectors),
+                0.0,
+                8_388_608.0,
+            ),
+            ("idle_ms", self.idle_ms, 0.0, 600_000.0),
+            ("map_ms", self.map_ms, 0.0, 10_000.0),
+        ] {
+            within(&format!("disk.media_cache.{key}"), value, least, most)?;
+        }
+        if (self.map_ms > 0.0) != (self.map_writes > 0) {
+            return wrong(
+                "disk.media_cache.map_writes",
+                "map_writes and map_ms are both above 0, or both 0",
+            );
         }
         Ok(())
     }

@@ -18,7 +18,7 @@ mod tracks;
 
 pub use file::{DriveFile, DriveFileError};
 pub use geometry::{Angle, Extent, Geometry};
-pub use library::{LibraryDrive, library};
+pub use library::{LibraryDrive, TODAY, library};
 pub use scheduler::Scheduler;
 pub use seek_curve::curve_ms;
 pub use spec::*;

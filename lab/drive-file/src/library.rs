@@ -18,9 +18,16 @@ macro_rules! drives {
     };
 }
 
-/// All drives of the project, by name.
+/// The drives of today, which are in the library too.
+pub const TODAY: [&str; 4] = ["sata8tb", "smr8tb", "nvme_plp", "nvme_consumer"];
+
+/// All drives of the project: those of today, then the others by name.
 pub fn library() -> &'static [LibraryDrive] {
     drives![
+        "sata8tb",
+        "smr8tb",
+        "nvme_plp",
+        "nvme_consumer",
         "atlas10k",
         "atlas_III",
         "barracuda",

@@ -60,6 +60,11 @@ pub struct DiskSpec {
     /// Order of service of what is queued.
     #[serde(default)]
     pub scheduler: Scheduler,
+    /// Requests among which the scheduler chooses: the oldest ones (32 with NCQ); 0 for all that wait.
+    #[serde(default)]
+    pub queue_depth: u32,
+    /// Tracks that take writes before their places do.
+    pub media_cache: Option<MediaCacheSpec>,
     /// Delays between two requests. A log with the predictor `formula` needs them.
     pub deltas: Option<DeltasSpec>,
 }
@@ -334,6 +339,32 @@ pub struct BufferSpec {
     pub reads_on_after_hit: bool,
 }
 
+/// A media cache: a band of tracks that takes writes one after the other, in the order in which they come. They are
+/// moved to their places when the drive is idle, and when the band is full. It keeps them without power.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MediaCacheSpec {
+    /// Where the figures come from.
+    pub source: String,
+    /// Sectors of the band.
+    pub sectors: u64,
+    /// Most separate writes that it holds; 0 for as many as have space.
+    #[serde(default)]
+    pub writes: u32,
+    /// Sectors of a zone of shingled tracks, which is read and written as a whole when a part of it moves to its place;
+    /// 0 for a drive whose tracks can be written singly.
+    #[serde(default)]
+    pub zone_sectors: u32,
+    /// Idle time after which writes move to their places, in ms.
+    pub idle_ms: f64,
+    /// After so many writes the drive writes its map of the band; 0 for never.
+    #[serde(default)]
+    pub map_writes: u32,
+    /// The time that takes, in ms.
+    #[serde(default)]
+    pub map_ms: f64,
+}
+
 /// Least distances, in sectors, from the end of one request to the start of the next on its track (Trail 3.1). They
 /// follow from the other figures; the model of the drive finds them.
 #[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
@@ -408,6 +439,10 @@ pub struct FlashSpec {
     pub source: String,
     /// Sectors.
     pub sectors: u64,
+    /// Capacitors write the cache to the medium when the power fails. So the cache is not volatile: a write with FUA takes as
+    /// long as one without, and a flush waits for nothing.
+    #[serde(default)]
+    pub power_loss_protection: bool,
     /// Commands served at once.
     pub channels: u32,
     /// A read's first byte.
@@ -439,6 +474,12 @@ pub struct SpecError {
 }
 
 impl DriveSpec {
+    /// True when a log can follow its head: it turns, and a write goes to the place of its sectors.
+    pub fn has_head(&self) -> bool {
+        let disk = self.disk.as_ref();
+        disk.is_some_and(|disk| disk.media_cache.is_none())
+    }
+
     /// The drive that `text` describes; `file` is named in errors.
     ///
     /// # Errors

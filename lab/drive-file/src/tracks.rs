@@ -7,9 +7,10 @@ use tonearm_base::Nanos;
 use tonearm_head::{Delta, Deltas, Track, TrackMap};
 
 /// The tracks of the drive of `spec` that lie in `sectors`, without those that have slipped or remapped sectors;
-/// `None` for a drive without a platter, or if there are none.
+/// `None` for a drive without a platter or with a media cache, which does not write where its host says, or if there are
+/// none.
 pub fn track_map(spec: &DriveSpec, sectors: Range<u64>) -> Option<TrackMap> {
-    let disk = spec.disk.as_ref()?;
+    let disk = spec.disk.as_ref().filter(|_| spec.has_head())?;
     let geometry = Geometry::new(&disk.geometry);
     let end = sectors.end.min(geometry.sectors());
     let mut tracks = Vec::new();

@@ -34,6 +34,7 @@ impl Flash {
     pub fn new(spec: &FlashSpec, cache: &WriteCacheSpec, cache_on: bool) -> Self {
         Self {
             spec: spec.clone(),
+            // It makes no difference with power-loss protection.
             cache_on,
             channels: vec![Nanos(0); spec.channels as usize],
             link: Nanos(0),
@@ -56,7 +57,9 @@ impl Flash {
 
     fn begin(&mut self, now: Nanos) {
         while let Some(request) = self.waiting.front().copied() {
-            if self.flushing || (request.kind == Kind::Flush && !self.done.is_empty()) {
+            // A flush of a cache that is not volatile has nothing to wait for.
+            let is_barrier = request.kind == Kind::Flush && !self.spec.power_loss_protection;
+            if self.flushing || (is_barrier && !self.done.is_empty()) {
                 return;
             }
             self.waiting.pop_front();
@@ -68,6 +71,9 @@ impl Flash {
         let bytes = f64::from(request.sectors) * 512.0 / f64::from(1 << 20);
         let (medium, rate) = match request.kind {
             Kind::Read => (self.spec.read_ms, self.spec.read_mib_per_s),
+            Kind::Write if self.spec.power_loss_protection => {
+                (self.spec.write_cached_ms, self.spec.write_mib_per_s)
+            }
             Kind::Write if self.cache_on && !request.fua => {
                 // Older sectors are on the medium when the cache has no space for them any more.
                 self.dirty = (self.dirty + u64::from(request.sectors)).min(self.capacity);
@@ -78,7 +84,7 @@ impl Flash {
                 let mib = self.dirty as f64 / SECTORS_PER_MIB as f64;
                 let time = nanos(self.spec.flush_ms + mib * self.spec.flush_ms_per_mib).0;
                 self.dirty = 0;
-                self.flushing = true;
+                self.flushing = !self.spec.power_loss_protection;
                 self.finish(request.id, Nanos(now.0 + time));
                 return;
             }

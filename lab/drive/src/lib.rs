@@ -11,6 +11,7 @@ mod disk;
 mod drive;
 mod flash;
 mod mechanism;
+mod media_cache;
 mod overhead;
 mod queue;
 mod rotation;

@@ -28,6 +28,8 @@ pub struct Starts {
 /// Requests in order of arrival. A flush is a barrier: no request passes it.
 pub struct Queue {
     scheduler: Scheduler,
+    /// Requests among which it chooses.
+    depth: usize,
     waiting: VecDeque<Waiting>,
     flushes: usize,
     /// The arm sweeps towards higher cylinders.
@@ -35,10 +37,14 @@ pub struct Queue {
 }
 
 impl Queue {
-    /// An empty queue.
-    pub fn new(scheduler: Scheduler) -> Self {
+    /// An empty queue. The scheduler chooses among the `depth` oldest requests; 0 for all.
+    pub fn new(scheduler: Scheduler, depth: u32) -> Self {
         Self {
             scheduler,
+            depth: match depth {
+                0 => usize::MAX,
+                depth => depth as usize,
+            },
             waiting: VecDeque::new(),
             flushes: 0,
             upwards: true,
@@ -85,6 +91,7 @@ impl Queue {
                 .position(barrier)
                 .unwrap_or(self.waiting.len())
         };
+        let eligible = eligible.min(self.depth);
         if eligible == 0 || (eligible == 1 && !self.sweeps()) {
             return self.take(0);
         }

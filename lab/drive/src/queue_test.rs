@@ -69,7 +69,7 @@ const AT_ONCE: Starts = Starts {
 fn served(scheduler: Scheduler, waiting: &[Option<u64>]) -> Vec<Option<u64>> {
     let mut mechanism = mechanism();
     mechanism.arm.cylinder = 50;
-    let mut queue = Queue::new(scheduler);
+    let mut queue = Queue::new(scheduler, 0);
     for (id, cylinder) in waiting.iter().enumerate() {
         let (kind, lba) = cylinder.map_or((Flush, 0), |cylinder| (Kind::Read, cylinder * 200));
         queue.push(request(id as u64, kind, lba), &mechanism);
@@ -116,7 +116,7 @@ fn each_scheduler_has_its_order() {
 fn reversed_sweep_continues_in_its_new_direction() {
     let mut mechanism = mechanism();
     mechanism.arm.cylinder = 50;
-    let mut queue = Queue::new(Scheduler::Scan);
+    let mut queue = Queue::new(Scheduler::Scan, 0);
     let serve = |queue: &mut Queue, mechanism: &mut Mechanism| {
         let next = queue.pop(AT_ONCE, mechanism.arm, mechanism).unwrap();
         let extent = mechanism.geometry.extent(next.request.lba);
@@ -145,7 +145,7 @@ fn equal_requests_are_served_in_order_of_arrival() {
         Scheduler::Sptf,
     ] {
         let mut mechanism = mechanism();
-        let mut queue = Queue::new(scheduler);
+        let mut queue = Queue::new(scheduler, 0);
         for id in 0..5 {
             queue.push(request(id, Kind::Read, 4_000), &mechanism);
         }
@@ -193,7 +193,7 @@ proptest! {
         let mut mechanism = mechanism();
         mechanism.arm = Arm { cylinder: arm.0, head: arm.1 };
         let starts = Starts { read: Nanos(read), write: Nanos(write) };
-        let mut queue = Queue::new(Scheduler::Sptf);
+        let mut queue = Queue::new(Scheduler::Sptf, 0);
         let mut times = Vec::new();
         for (id, (lba, writes)) in waiting.iter().enumerate() {
             let kind = if *writes { Kind::Write } else { Kind::Read };

@@ -128,12 +128,22 @@ impl WriteCache {
     }
 
     /// The next extent for the medium: the first at or after `lba`, else the first of all. An arm that
-    /// sweeps in one direction reaches all of them (C-LOOK).
-    pub fn pop(&mut self, lba: u64) -> Option<Dirty> {
+    /// sweeps in one direction reaches all of them (C-LOOK). At most `most` sectors of it.
+    pub fn pop(&mut self, lba: u64, most: u32) -> Option<Dirty> {
         let next = self.extents.range(lba..).next();
         let first = next.or_else(|| self.extents.first_key_value());
         let lba = *first?.0;
-        self.remove(lba)
+        let mut dirty = self.remove(lba)?;
+        if dirty.sectors > most {
+            self.insert(Dirty {
+                lba: lba + u64::from(most),
+                sectors: dirty.sectors - most,
+                data: Nanos(dirty.data.0 + u64::from(most) * self.bus.0),
+                ..dirty
+            });
+            dirty.sectors = most;
+        }
+        Some(dirty)
     }
 
     fn insert(&mut self, dirty: Dirty) {

@@ -42,7 +42,7 @@ fn check(
 fn an_unknown_drive_is_measured_correctly() {
     for drive in tonearm_drive_file::library() {
         let spec = spec(drive.name);
-        if spec.disk.is_none() {
+        if !spec.has_head() {
             continue;
         }
         let accuracy = check(drive.name, &spec, &Troubles::default(), all);
@@ -94,7 +94,7 @@ fn the_deltas_of_a_drive_file_are_those_of_its_model() {
     for drive in tonearm_drive_file::library() {
         let spec = spec(drive.name);
         let Some(section) = deltas_section(&spec) else {
-            assert!(spec.disk.is_none(), "{}", drive.name);
+            assert!(!spec.has_head(), "{}", drive.name);
             continue;
         };
         let found = format!("\n{}", section.trim_end());

@@ -13,7 +13,7 @@ verdict where something is demanded.
 Examples:
   tonearm-lab lab list
   tonearm-lab lab run trail-latency
-  tonearm-lab lab run log-latency --drive sata2tb --report sata
+  tonearm-lab lab run log-latency --drive sata8tb --report sata
   tonearm-lab lab all --report report        then open report/index.html")]
 pub struct Lab {
     /// What to do.

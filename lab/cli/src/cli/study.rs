@@ -15,13 +15,13 @@ twice that. The result is a recommendation with its margin, and the figures that
 same trace and seed give the same figures.
 
 Examples:
-  tonearm-lab study --trace sda.txt --drive sata2tb --report study
+  tonearm-lab study --trace sda.txt --drive sata8tb --report study
         then open study/index.html
   tonearm trace record disk.tonearm --out day.csv --for 24h
   tonearm-lab study --trace day.csv --drive ./sdx.toml
         the requests of a store that is served
   tonearm-lab study --trace Financial1.spc.gz --device 0 --drive atlas10k --disks 5 --redundancy raid5
-  tonearm-lab study --trace hm_0.csv.gz --format msr --drive ./mine.toml --log-drive ssd \\
+  tonearm-lab study --trace hm_0.csv.gz --format msr --drive ./mine.toml --log-drive nvme_plp \\
       --utilisation 0.7,0.9 --requests 500000 --json > study.json
   tonearm-lab workload skew hot-cold:90-10 --size 512MiB --accesses 100000 --out skew.csv
   tonearm-lab study --trace skew.csv --drive atlas10k --clients 8

@@ -42,7 +42,7 @@ struct Cost {
 pub fn run(arguments: &LabCost) -> anyhow::Result<ExitCode> {
     let file = DriveFile::find(&arguments.drive)?;
     let map = track_map(&file.spec, 0..u64::MAX);
-    let map = map.with_context(|| format!("{} has no platter to predict", file.name))?;
+    let map = map.with_context(|| format!("{} has no head that can be followed", file.name))?;
     let disk = file.spec.disk.as_ref().context("no platter")?;
     let deltas = tonearm_calibrate::deltas(&file.spec, &map);
     let mut costs = Vec::new();

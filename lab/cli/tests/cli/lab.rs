@@ -156,7 +156,7 @@ fn the_cost_of_a_prediction_is_timed_for_each_predictor() {
     contains(&bench.ok(&["lab", "cost"]), "Trail 3.1: under 1000 ns");
     contains(
         &bench.fails(&["lab", "cost", "--drive", "ssd"]),
-        "ssd has no platter to predict",
+        "ssd has no head that can be followed",
     );
 }
 
@@ -191,7 +191,7 @@ fn wrong_names_and_drives_are_reported() {
     );
     contains(
         &bench.fails(&["lab", "run", "trail-batch", "--drive", "ssd"]),
-        "experiment trail-batch needs a drive that turns, and ssd is none",
+        "experiment trail-batch needs a drive that turns and writes in place, and ssd is none",
     );
 }
 

@@ -383,3 +383,54 @@ proptest! {
         }
     }
 }
+
+/// The small file with a section at its end.
+fn with(section: &str) -> String {
+    format!("{PLAIN}\n{section}\n")
+}
+
+#[test]
+fn a_wrong_media_cache_is_refused() {
+    let section = |rest: &str| {
+        with(&format!(
+            "[disk.media_cache]\nsource = \"made up\"\nsectors = 800\nidle_ms = 10.0\n{rest}"
+        ))
+    };
+    DriveSpec::parse("made.toml", &section("")).unwrap();
+    for (rest, key, reason) in [
+        ("zone_sectors = 8388609", "zone_sectors", "between"),
+        ("map_writes = 5", "map_writes", "both"),
+        ("map_ms = 5.0", "map_writes", "both"),
+        ("zones = 3", "media_cache.zones", "unknown field"),
+    ] {
+        let (at, why) = error(&section(rest));
+        assert!(at.contains(key) && why.contains(reason), "{at}: {why}");
+    }
+    let without = section("").replace("sectors = 800", "sectors = 0");
+    assert!(error(&without).0.contains("media_cache.sectors"));
+    let deltas = "[disk.deltas]\nsource = \"made up\"\ntrack_sectors = 100\nwrite_after_write = 1\n\
+                  write_after_read = 1\nread_after_write = 1\nread_lag_ns = 0\n";
+    let (at, why) = error(&section(deltas));
+    assert!(
+        at.contains("disk.deltas") && why.contains("media cache"),
+        "{at}: {why}"
+    );
+}
+
+#[test]
+fn a_cache_with_power_loss_protection_is_not_volatile() {
+    let flash = |enabled: bool| {
+        format!(
+            "title = \"made up\"\nsource = \"made up\"\n[flash]\nsource = \"made up\"\nsectors = 1000\nchannels = 2\n\
+             power_loss_protection = true\nread_ms = 0.1\nwrite_ms = 0.1\nwrite_cached_ms = 0.1\nflush_ms = 0.1\n\
+             flush_ms_per_mib = 0.0\nread_mib_per_s = 100.0\nwrite_mib_per_s = 100.0\n[write_cache]\n\
+             source = \"made up\"\nenabled = {enabled}\n"
+        )
+    };
+    DriveSpec::parse("made.toml", &flash(false)).unwrap();
+    let (at, why) = error(&flash(true));
+    assert!(
+        at.contains("write_cache.enabled") && why.contains("not volatile"),
+        "{at}: {why}"
+    );
+}

@@ -9,6 +9,7 @@
 use crate::buffer::Buffer;
 use crate::drive::DriveOptions;
 use crate::mechanism::{Arm, Mechanism, Run};
+use crate::media_cache::MediaCache;
 use crate::overhead::{Overheads, Previous};
 use crate::queue::{Queue, Starts};
 use crate::rotation::Rotation;
@@ -20,6 +21,7 @@ use tonearm_drive_file::Geometry;
 use tonearm_drive_file::{BufferSpec, DiskSpec, WriteCacheSpec};
 use tonearm_world::{Done, DriveRequest, Kind, Timing};
 
+mod media;
 mod read;
 mod write;
 
@@ -47,6 +49,13 @@ pub struct Disk {
     cache: WriteCache,
     cache_on: bool,
     idle: Nanos,
+    media: Option<Box<MediaCache>>,
+    /// Idle time after which the media cache is emptied.
+    media_idle: Nanos,
+    /// Time of its map.
+    map: Nanos,
+    /// After the last sector that went to its place without the media cache.
+    run_end: u64,
     queue: Queue,
     active: Option<Done>,
     previous: Previous,
@@ -72,6 +81,9 @@ impl Disk {
     pub fn new(spec: &DiskSpec, cache: &WriteCacheSpec, options: &DriveOptions) -> Self {
         let geometry = Geometry::new(&spec.geometry);
         let seek = Seek::new(&spec.seek, geometry.cylinders());
+        let media = spec.media_cache.as_ref();
+        let times = media.map_or((0.0, 0.0), |media| (media.idle_ms, media.map_ms));
+        let media = media.map(|media| Box::new(MediaCache::new(media, geometry.sectors())));
         let rotation = &spec.rotation;
         let rotation = Rotation::new(
             rotation.rpm,
@@ -99,7 +111,14 @@ impl Disk {
             cache: WriteCache::new(cache, nanos(spec.bus.write_sector_ms)),
             cache_on: options.write_cache.unwrap_or(cache.enabled) && cache.sectors > 0,
             idle: nanos(cache.idle_ms),
-            queue: Queue::new(options.scheduler.unwrap_or(spec.scheduler)),
+            media,
+            media_idle: nanos(times.0),
+            map: nanos(times.1),
+            run_end: 0,
+            queue: Queue::new(
+                options.scheduler.unwrap_or(spec.scheduler),
+                spec.queue_depth,
+            ),
             active: None,
             previous: Previous::Read,
             free: Nanos(0),

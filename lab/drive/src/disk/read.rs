@@ -70,6 +70,10 @@ impl Disk {
                 return self.read_hit(now, lba, end, segment, streaming);
             }
         }
+        let media = self.media.as_ref();
+        if let Some(place) = media.and_then(|media| media.place(lba, end)) {
+            return self.read_band(now, place, sectors);
+        }
         self.read_miss(now, lba, sectors)
     }
 

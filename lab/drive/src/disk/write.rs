@@ -6,6 +6,9 @@ use crate::overhead::Previous;
 use crate::write_cache::Dirty;
 use tonearm_base::Nanos;
 
+/// Most sectors that a drive with a media cache writes to their places at once.
+const PIECE: u32 = 4_096;
+
 impl Disk {
     /// Computes the drive's own activity up to `now`.
     #[inline]
@@ -18,22 +21,42 @@ impl Disk {
             if start >= now {
                 break;
             }
-            self.write_back(start);
+            self.write_back(start, false);
+        }
+        while self.cache.is_empty() && self.media.as_ref().is_some_and(|media| !media.is_empty()) {
+            let start = self.free.max(self.known);
+            let start = start.max(Nanos(self.last_end.0 + self.media_idle.0));
+            if start >= now {
+                break;
+            }
+            self.stop_stream(start);
+            self.clean(start.max(self.free));
         }
         self.known = now;
         self.read_on(now);
     }
 
-    /// Writes one extent of the cache, from `start` on. Returns when it is on the medium.
-    fn write_back(&mut self, start: Nanos) -> Nanos {
-        let dirty = self.cache.pop(self.swept).expect("the cache is not empty");
+    /// Writes one extent of the cache, from `start` on; at once, if the host waits for a flush. Returns when it is on the
+    /// medium.
+    fn write_back(&mut self, start: Nanos, flush: bool) -> Nanos {
+        let most = match &self.media {
+            // So that a sequence, which goes on meanwhile, does not fill the cache.
+            Some(_) if !flush => PIECE,
+            _ => u32::MAX,
+        };
+        let dirty = self.cache.pop(self.swept, most);
+        let dirty = dirty.expect("the cache is not empty");
         self.swept = dirty.lba + u64::from(dirty.sectors);
         let start = start.max(dirty.ready);
         self.stop_stream(start);
         let start = start.max(self.free);
-        let end = self.write_medium(start, dirty.lba, dirty.sectors, dirty.data);
-        self.free = end;
-        end
+        let write = if flush {
+            Self::write_durably
+        } else {
+            Self::write_in_place
+        };
+        self.free = write(self, start, dirty.lba, dirty.sectors, dirty.data);
+        self.free
     }
 
     pub(super) fn write(&mut self, now: Nanos, lba: u64, sectors: u32, fua: bool) -> Nanos {
@@ -78,7 +101,7 @@ impl Disk {
         while !self.cache.takes(lba, sectors) {
             // The host waits for space in the cache.
             let start = self.free.max(self.known);
-            now = now.max(self.write_back(start));
+            now = now.max(self.write_back(start, false));
         }
         let ready = Nanos(now.0 + self.overheads.write_hit(self.previous).0);
         if sectors > 0 {
@@ -105,7 +128,7 @@ impl Disk {
             .write_miss(self.previous, now, self.at_once(now));
         self.stop_stream(now);
         let start = Nanos(self.free.0.max(timing.seek.0));
-        let medium = self.write_medium(start, lba, sectors, timing.data);
+        let medium = self.write_durably(start, lba, sectors, timing.data);
         self.free = medium;
         let crossed = timing.data.0 + u64::from(sectors) * self.write_sector.0;
         let released = crossed + self.overheads.write_disconnect(timing.detour).0;
@@ -120,15 +143,22 @@ impl Disk {
         self.background(now);
         self.stop_stream(now);
         let (arm, passed, free) = (self.mechanism.arm, self.mechanism.passed, self.free);
+        let media = self.media.clone();
         let done = self.write_through(now, lba, sectors);
         self.mechanism.arm = arm;
         self.mechanism.passed = passed;
-        self.free = free;
+        (self.free, self.media) = (free, media);
         Nanos(done.0 - now.0)
     }
 
     /// Writes sectors that cross the bus from `data` on. The arm may move from `start` on.
-    fn write_medium(&mut self, start: Nanos, lba: u64, sectors: u32, data: Nanos) -> Nanos {
+    pub(super) fn write_medium(
+        &mut self,
+        start: Nanos,
+        lba: u64,
+        sectors: u32,
+        data: Nanos,
+    ) -> Nanos {
         let end = lba + u64::from(sectors);
         let (mut at, mut clock) = (lba, start);
         let bus = self.write_sector.0;
@@ -188,7 +218,7 @@ impl Disk {
     pub(super) fn flush(&mut self, now: Nanos) -> Nanos {
         let mut end = now;
         while !self.cache.is_empty() {
-            end = self.write_back(self.free.max(now));
+            end = self.write_back(self.free.max(now), true);
         }
         // The mechanism may still be writing the last of the cached sectors.
         let end = end.max(self.free);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use tonearm_base::Nanos;
 use tonearm_drive::{Disk, DriveOptions};
 use tonearm_drive_file::{
-    CacheTakes, DriveSpec, HeadOrder, ReadAhead, Scheduler, Sparing, ZoneSpec,
+    CacheTakes, DriveSpec, HeadOrder, MediaCacheSpec, ReadAhead, Scheduler, Sparing, ZoneSpec,
 };
 use tonearm_world::{DriveRequest, Kind, Timing};
 
@@ -14,7 +14,7 @@ type Choices = (
     (u32, u32, u32, u32),
     (usize, usize, usize, usize),
     (u32, u32, u32, u32),
-    [bool; 10],
+    [bool; 11],
     (f64, f64, f64, u64),
 );
 
@@ -23,7 +23,7 @@ fn choices() -> impl Strategy<Value = Choices> {
         (1_u32..5, 1_u32..30, 1_u32..40, 1_u32..40),
         (0_usize..6, 0_usize..4, 0_usize..6, 0_usize..2),
         (0_u32..4, 1_u32..80, 0_u32..100, 1_u32..60),
-        any::<[bool; 10]>(),
+        any::<[bool; 11]>(),
         (0.0..0.3_f64, 0.0..0.3_f64, 0.0..1.0_f64, 0_u64..3),
     )
 }
@@ -97,6 +97,16 @@ fn drive(choices: &Choices) -> DriveSpec {
             Scheduler::VR(0.2),
             Scheduler::Sptf,
         ][kinds.2];
+        disk.queue_depth = sizes.0;
+        disk.media_cache = flags[10].then(|| MediaCacheSpec {
+            source: "made up".into(),
+            sectors: u64::from(sizes.1) + 8,
+            writes: sizes.0 * 5,
+            zone_sectors: if flags[0] { sizes.2 * 3 } else { 0 },
+            idle_ms: times.2 * 20.0,
+            map_writes: 7,
+            map_ms: 2.0,
+        });
         cache.enabled = flags[9];
         cache.sectors = sizes.3;
         cache.takes = [CacheTakes::All, CacheTakes::Sequential][kinds.3];

@@ -7,6 +7,7 @@ mod framework;
 mod minix_ld;
 mod pagedb;
 mod pages;
+mod power;
 mod recommend;
 
 use std::sync::{Mutex, OnceLock};

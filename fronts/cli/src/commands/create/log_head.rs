@@ -77,6 +77,11 @@ fn describe(drive: &mut LogDrive, name: &str, kind: HeadKind) -> anyhow::Result<
     let Some(disk) = &file.spec.disk else {
         bail!("{name} has no platter: there is no head to follow; use --head sequential");
     };
+    if disk.media_cache.is_some() {
+        bail!(
+            "{name} has a media cache, and writes elsewhere than its host says: there is no head to follow; use --head sequential"
+        );
+    }
     let sectors = HEADER_AREA_BYTES / DRIVE_SECTOR..u64::MAX;
     let map = tonearm_drive_file::track_map(&file.spec, sectors)
         .with_context(|| format!("{name} has no track after its first MiB"))?;

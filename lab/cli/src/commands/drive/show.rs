@@ -91,10 +91,28 @@ fn summary(file: &DriveFile) -> Table {
                     seek.write_settle_ms
                 ),
             ),
-            ("scheduler", disk.scheduler.to_string()),
+            (
+                "scheduler",
+                match disk.queue_depth {
+                    0 => disk.scheduler.to_string(),
+                    depth => format!("{} among {depth} requests", disk.scheduler),
+                },
+            ),
         ]);
+        if let Some(cache) = &disk.media_cache {
+            let zones = match cache.zone_sectors {
+                0 => String::new(),
+                sectors => format!(", zones of {:.0} MiB", mib(sectors.into())),
+            };
+            let band = format!("{:.0} MiB{zones}", mib(cache.sectors));
+            rows.push(("media cache", band));
+        }
     }
     report::pairs(rows)
+}
+
+fn mib(sectors: u64) -> f64 {
+    (sectors * SECTOR_BYTES) as f64 / f64::from(1 << 20)
 }
 
 /// The name of a variant, in lower case.
