@@ -4,7 +4,7 @@ use crate::array::{Array, disk_bytes};
 use crate::buffers::Buffers;
 use crate::choice::{FREE_MIN, Pass};
 use crate::counts::{Counts, Work};
-use crate::raid::Raid;
+use crate::raid::{Raid, Spot};
 use crate::sepbit::Sepbit;
 use crate::setup::{Layout, Setup, SetupError};
 use crate::space::Space;
@@ -107,7 +107,7 @@ impl<W: Workload> Simulation<W> {
             raid,
             array: Array::new(setup, segments),
             space: Space::new(pages, segments, raid.segment_pages(), cold),
-            buffers: Buffers::new(setup.layout, raid.segment_pages()),
+            buffers: Buffers::new(setup, raid.segment_pages()),
             separator: estimate
                 .map(|estimate| Separator::new(u64::from(pages), setup.counter_bytes, estimate)),
             sepbit: Sepbit::default(),
@@ -143,7 +143,9 @@ impl<W: Workload> Simulation<W> {
     pub fn run(&mut self, requests: u64) -> Result<bool, WorkloadError> {
         let until = self.counts.requests + requests;
         loop {
-            while let Some(user) = self.ready.pop() {
+            while !self.users_wait()
+                && let Some(user) = self.ready.pop()
+            {
                 if self.counts.requests >= until {
                     self.ready.push(user);
                     return Ok(true);
@@ -156,22 +158,70 @@ impl<W: Workload> Simulation<W> {
                     self.end_request(user);
                 }
             }
-            let (now, disk) = self.array.next().expect("a user waits for an I/O");
-            self.counts.nanos = now;
-            let mut ended = std::mem::take(&mut self.ended);
-            self.array.end(now, disk, &mut self.counts, &mut ended);
-            for op in ended.drain(..) {
-                self.ios += 1;
-                self.end_io(op);
-            }
-            self.ended = ended;
-            if self.ios >= REFRESH_IOS {
-                self.refresh();
-            }
-            if now >= self.next_decision {
-                self.decide();
-            }
+            assert!(self.step(), "a user waits for an I/O");
         }
+    }
+
+    /// Waits until the next I/O has ended, and does what follows. False when none is under way.
+    fn step(&mut self) -> bool {
+        let Some((now, disk)) = self.array.next() else {
+            return false;
+        };
+        self.counts.nanos = now;
+        let mut ended = std::mem::take(&mut self.ended);
+        self.array.end(now, disk, &mut self.counts, &mut ended);
+        for op in ended.drain(..) {
+            self.ios += 1;
+            self.end_io(op);
+        }
+        self.ended = ended;
+        if self.ios >= REFRESH_IOS {
+            self.refresh();
+        }
+        if now >= self.next_decision {
+            self.decide();
+        }
+        true
+    }
+
+    /// Reads `pages` pages from `first` on in the order of their numbers, `together` of them at a time, as a scan of a table
+    /// with read-ahead does. What is under way ends before it, and users do nothing meanwhile. Neighbours on a disk are one
+    /// I/O. Returns the nanoseconds, and the number of I/Os.
+    ///
+    /// # Panics
+    /// When there are no such pages.
+    pub fn scan(&mut self, first: u64, pages: u64, together: u64) -> (u64, u64) {
+        while self.step() {}
+        let (begin, before) = (self.counts.nanos, self.counts.ios);
+        let end = first + pages;
+        for from in (first..end).step_by(together.max(1) as usize) {
+            let pages = from as u32..end.min(from + together) as u32;
+            let slots = pages.filter_map(|page| self.space.slot(page));
+            let mut spots: Vec<Spot> = slots.map(|slot| self.raid.spot(slot)).collect();
+            spots.sort_unstable_by_key(|spot| (spot.disk, spot.page));
+            let next = |a: &Spot, b: &Spot| a.disk == b.disk && a.page + 1 == b.page;
+            let runs: Vec<&[Spot]> = spots.chunk_by(next).collect();
+            if runs.is_empty() {
+                continue;
+            }
+            let op = self.begin(runs.len() as u32, What::Read { user: CLEANER });
+            for run in runs {
+                let (now, pages) = (self.counts.nanos, run.len() as u32);
+                self.array
+                    .push(now, run[0], pages, false, Work::PageRead, op);
+            }
+            while self.step() {}
+        }
+        let read = Work::PageRead as usize;
+        (
+            self.counts.nanos - begin,
+            self.counts.ios[read] - before[read],
+        )
+    }
+
+    /// True while the cleaner keeps all users from their next requests.
+    fn users_wait(&self) -> bool {
+        self.setup.cleaner_blocks && self.pass.is_some()
     }
 
     /// What was counted.
@@ -309,6 +359,15 @@ impl<W: Workload> Simulation<W> {
         self.append(user, page, buffer)
     }
 
+    /// Notes that the cleaner writes `page`.
+    pub(crate) fn note_copy(&mut self, page: u32) {
+        if self.setup.counts_copies
+            && let Some(separator) = &mut self.separator
+        {
+            separator.note_write(u64::from(page));
+        }
+    }
+
     pub(crate) fn is_cold(&self, page: u32) -> bool {
         match (&self.separator, self.setup.layout) {
             (_, Layout::Overwrite) => true,
@@ -394,7 +453,7 @@ impl<W: Workload> Simulation<W> {
             return;
         }
         let mut content = std::mem::take(&mut self.buffers.all[at].pages);
-        if self.setup.layout == Layout::Wolf
+        if self.setup.sorts()
             && of_users
             && let Some(separator) = &self.separator
         {
