@@ -18,6 +18,11 @@ pub(crate) const CLEANER: u32 = u32::MAX;
 /// I/Os of disks after which the efficiency is computed again.
 const REFRESH_IOS: u64 = 10_000;
 
+/// Fewest pages that are appended in an interval for the cost of appending, and segments that the cleaner reads for each
+/// one that is written when it keeps pace, as in the product (`disk/layout/src/separation/service.rs`).
+const APPENDED_MIN: u64 = 4096;
+const CLEANED_MIN: f64 = 0.9;
+
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
     Read {
@@ -83,6 +88,10 @@ pub struct Simulation<W> {
     next_decision: u64,
     decision: Decision,
     decisions: u64,
+    /// Counts at the last decision.
+    decided: Counts,
+    /// The measured cost of appending all pages, divided by that of equation 4.
+    cleaning: Option<f64>,
 }
 
 impl<W: Workload> Simulation<W> {
@@ -126,6 +135,8 @@ impl<W: Workload> Simulation<W> {
             next_decision: setup.interval.0,
             decision: Decision::default(),
             decisions: 0,
+            decided: Counts::default(),
+            cleaning: None,
             setup: setup.clone(),
             workload,
         };
@@ -272,26 +283,51 @@ impl<W: Workload> Simulation<W> {
     /// Ends an interval of the separator.
     fn decide(&mut self) {
         self.next_decision += self.setup.interval.0;
-        let Some(separator) = &mut self.separator else {
+        let since = self.counts - self.decided;
+        self.decided = self.counts;
+        if self.separator.is_none() {
             return;
-        };
+        }
         let kept = if self.setup.counts_reserve {
             FREE_MIN as u32
         } else {
             0
         };
         let slots = f64::from(self.raid.segments - kept) * f64::from(self.raid.segment_pages());
+        let utilisation = (self.setup.pages as f64 / slots).min(1.0);
+        if self.setup.layout == Layout::Hylog(Estimate::LaterWrites)
+            && let Some(cost) = self.appending_cost(since)
+        {
+            let cleaning = cost / cost::appending(utilisation);
+            let known = self.cleaning.unwrap_or(cleaning);
+            self.cleaning = Some((known + cleaning) / 2.0);
+        }
         let inputs = Inputs {
             live_pages: self.setup.pages,
-            utilisation: (self.setup.pages as f64 / slots).min(1.0),
+            utilisation,
             efficiency: Efficiency::constant(self.efficiency),
-            cleaning: 1.0,
+            cleaning: self.cleaning.unwrap_or(1.0),
+        };
+        let Some(separator) = &mut self.separator else {
+            return;
         };
         self.decision = match self.setup.layout {
             Layout::Forced(share) => separator.decide_share(share, inputs),
             _ => separator.decide(inputs),
         };
         self.decisions += 1;
+    }
+
+    /// The cost of a page that was appended with the cleaning that it needed, in units of an appended page, by the I/Os of an
+    /// interval in which all pages were hot. None otherwise, when there were too few, and while the cleaner is behind: the
+    /// product's rule (`ServiceTimes::appending_cost`).
+    fn appending_cost(&self, since: Counts) -> Option<f64> {
+        let pages = self.raid.segment_pages();
+        let cleaned = (since.clean_reads + since.plug_reads) as f64;
+        let keeps_pace = cleaned >= CLEANED_MIN * (since.appended + since.clean_writes) as f64;
+        let enough = since.appended * u64::from(pages) >= APPENDED_MIN;
+        (self.decision.threshold == 0 && enough && keeps_pace)
+            .then(|| since.write_cost(pages, self.efficiency))
     }
 
     /// True when the data that were packed at the front lie where their layout puts them: every segment that they filled
