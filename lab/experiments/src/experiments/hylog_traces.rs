@@ -81,11 +81,12 @@ impl Trace {
     /// The part of the data that is simulated on [`narrow`] drives: at the lowest share of used space it takes nearly all of
     /// one. Of the full size of Financial a whole drive does not hold that.
     fn parts(self, context: &Context<'_>) -> u64 {
-        let quick = if context.is_full() { 1 } else { QUICK_PARTS };
-        match self {
-            Financial => 12 * quick,
-            Campus => 9 * quick,
-            Tpcc => Oltp::EIGHTH.part,
+        match (self, context.is_full()) {
+            (Financial, true) => 12,
+            (Campus, true) => 10,
+            (Financial, false) => 12 * QUICK_PARTS,
+            (Campus, false) => 9 * QUICK_PARTS,
+            (Tpcc, _) => Oltp::EIGHTH.part,
         }
     }
 
