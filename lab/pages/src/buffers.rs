@@ -1,9 +1,10 @@
 //! Segment buffers: pages that wait in memory until they fill a segment.
 
 use crate::sepbit::Sepbit;
-use crate::setup::Layout;
+use crate::setup::{Layout, Setup};
 
 /// A buffer, and where its segments go.
+#[derive(Clone)]
 pub(crate) struct Buffer {
     pub pages: Vec<u32>,
     /// Pages of one write: one or two segments.
@@ -22,7 +23,8 @@ pub(crate) struct Buffers {
 }
 
 impl Buffers {
-    pub fn new(layout: Layout, segment_pages: u32) -> Self {
+    pub fn new(setup: &Setup, segment_pages: u32) -> Self {
+        let of_users = if setup.sorts() { 2 } else { 1 };
         let buffer = |segments: u32, cold, class| {
             let capacity = (segments * segment_pages) as usize;
             Buffer {
@@ -33,13 +35,14 @@ impl Buffers {
                 class,
             }
         };
-        let (all, users) = match layout {
-            Layout::Overwrite | Layout::Lfs => (vec![buffer(1, false, 0), buffer(1, false, 0)], 1),
-            Layout::Wolf => (vec![buffer(2, false, 0), buffer(1, false, 0)], 1),
-            Layout::Hylog(_) | Layout::Forced(_) => (
-                vec![buffer(1, false, 0), buffer(1, false, 0), buffer(1, true, 0)],
-                1,
-            ),
+        let (all, users) = match setup.layout {
+            Layout::Overwrite | Layout::Lfs | Layout::Wolf => {
+                (vec![buffer(of_users, false, 0), buffer(1, false, 0)], 1)
+            }
+            Layout::Hylog(_) | Layout::Forced(_) => {
+                let cleaner = [buffer(1, false, 0), buffer(1, true, 0)];
+                ([&[buffer(of_users, false, 0)][..], &cleaner].concat(), 1)
+            }
             Layout::Sepbit => (
                 (0..Sepbit::CLASSES)
                     .map(|class| buffer(1, false, class))

@@ -151,6 +151,7 @@ impl<W: Workload> Simulation<W> {
                 return false;
             }
         }
+        self.note_copy(page);
         self.space.remove(page);
         self.buffers.all[class].pages.push(page);
         if self.buffers.is_full(class) {
@@ -175,6 +176,7 @@ impl<W: Workload> Simulation<W> {
         if let Some(hole) = hole {
             self.space.remove(page);
             self.space.put(page, hole);
+            self.note_copy(page);
             self.counts.plugged += 1;
             pass.under_way += 1;
             self.write_page(CLEANER, hole);

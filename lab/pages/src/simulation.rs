@@ -4,7 +4,7 @@ use crate::array::{Array, disk_bytes};
 use crate::buffers::Buffers;
 use crate::choice::{FREE_MIN, Pass};
 use crate::counts::{Counts, Work};
-use crate::raid::Raid;
+use crate::raid::{Raid, Spot};
 use crate::sepbit::Sepbit;
 use crate::setup::{Layout, Setup, SetupError};
 use crate::space::Space;
@@ -17,6 +17,11 @@ use tonearm_workload::{Access, Workload, WorkloadError};
 pub(crate) const CLEANER: u32 = u32::MAX;
 /// I/Os of disks after which the efficiency is computed again.
 const REFRESH_IOS: u64 = 10_000;
+
+/// Fewest pages that are appended in an interval for the cost of appending, and segments that the cleaner reads for each
+/// one that is written when it keeps pace, as in the product (`disk/layout/src/separation/service.rs`).
+const APPENDED_MIN: u64 = 4096;
+const CLEANED_MIN: f64 = 0.9;
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum What {
@@ -83,6 +88,10 @@ pub struct Simulation<W> {
     next_decision: u64,
     decision: Decision,
     decisions: u64,
+    /// Counts at the last decision.
+    decided: Counts,
+    /// The measured cost of appending all pages, divided by that of equation 4.
+    cleaning: Option<f64>,
 }
 
 impl<W: Workload> Simulation<W> {
@@ -107,7 +116,7 @@ impl<W: Workload> Simulation<W> {
             raid,
             array: Array::new(setup, segments),
             space: Space::new(pages, segments, raid.segment_pages(), cold),
-            buffers: Buffers::new(setup.layout, raid.segment_pages()),
+            buffers: Buffers::new(setup, raid.segment_pages()),
             separator: estimate
                 .map(|estimate| Separator::new(u64::from(pages), setup.counter_bytes, estimate)),
             sepbit: Sepbit::default(),
@@ -126,6 +135,8 @@ impl<W: Workload> Simulation<W> {
             next_decision: setup.interval.0,
             decision: Decision::default(),
             decisions: 0,
+            decided: Counts::default(),
+            cleaning: None,
             setup: setup.clone(),
             workload,
         };
@@ -143,7 +154,9 @@ impl<W: Workload> Simulation<W> {
     pub fn run(&mut self, requests: u64) -> Result<bool, WorkloadError> {
         let until = self.counts.requests + requests;
         loop {
-            while let Some(user) = self.ready.pop() {
+            while !self.users_wait()
+                && let Some(user) = self.ready.pop()
+            {
                 if self.counts.requests >= until {
                     self.ready.push(user);
                     return Ok(true);
@@ -156,22 +169,70 @@ impl<W: Workload> Simulation<W> {
                     self.end_request(user);
                 }
             }
-            let (now, disk) = self.array.next().expect("a user waits for an I/O");
-            self.counts.nanos = now;
-            let mut ended = std::mem::take(&mut self.ended);
-            self.array.end(now, disk, &mut self.counts, &mut ended);
-            for op in ended.drain(..) {
-                self.ios += 1;
-                self.end_io(op);
-            }
-            self.ended = ended;
-            if self.ios >= REFRESH_IOS {
-                self.refresh();
-            }
-            if now >= self.next_decision {
-                self.decide();
-            }
+            assert!(self.step(), "a user waits for an I/O");
         }
+    }
+
+    /// Waits until the next I/O has ended, and does what follows. False when none is under way.
+    fn step(&mut self) -> bool {
+        let Some((now, disk)) = self.array.next() else {
+            return false;
+        };
+        self.counts.nanos = now;
+        let mut ended = std::mem::take(&mut self.ended);
+        self.array.end(now, disk, &mut self.counts, &mut ended);
+        for op in ended.drain(..) {
+            self.ios += 1;
+            self.end_io(op);
+        }
+        self.ended = ended;
+        if self.ios >= REFRESH_IOS {
+            self.refresh();
+        }
+        if now >= self.next_decision {
+            self.decide();
+        }
+        true
+    }
+
+    /// Reads `pages` pages from `first` on in the order of their numbers, `together` of them at a time, as a scan of a table
+    /// with read-ahead does. What is under way ends before it, and users do nothing meanwhile. Neighbours on a disk are one
+    /// I/O. Returns the nanoseconds, and the number of I/Os.
+    ///
+    /// # Panics
+    /// When there are no such pages.
+    pub fn scan(&mut self, first: u64, pages: u64, together: u64) -> (u64, u64) {
+        while self.step() {}
+        let (begin, before) = (self.counts.nanos, self.counts.ios);
+        let end = first + pages;
+        for from in (first..end).step_by(together.max(1) as usize) {
+            let pages = from as u32..end.min(from + together) as u32;
+            let slots = pages.filter_map(|page| self.space.slot(page));
+            let mut spots: Vec<Spot> = slots.map(|slot| self.raid.spot(slot)).collect();
+            spots.sort_unstable_by_key(|spot| (spot.disk, spot.page));
+            let next = |a: &Spot, b: &Spot| a.disk == b.disk && a.page + 1 == b.page;
+            let runs: Vec<&[Spot]> = spots.chunk_by(next).collect();
+            if runs.is_empty() {
+                continue;
+            }
+            let op = self.begin(runs.len() as u32, What::Read { user: CLEANER });
+            for run in runs {
+                let (now, pages) = (self.counts.nanos, run.len() as u32);
+                self.array
+                    .push(now, run[0], pages, false, Work::PageRead, op);
+            }
+            while self.step() {}
+        }
+        let read = Work::PageRead as usize;
+        (
+            self.counts.nanos - begin,
+            self.counts.ios[read] - before[read],
+        )
+    }
+
+    /// True while the cleaner keeps all users from their next requests.
+    fn users_wait(&self) -> bool {
+        self.setup.cleaner_blocks && self.pass.is_some()
     }
 
     /// What was counted.
@@ -222,26 +283,51 @@ impl<W: Workload> Simulation<W> {
     /// Ends an interval of the separator.
     fn decide(&mut self) {
         self.next_decision += self.setup.interval.0;
-        let Some(separator) = &mut self.separator else {
+        let since = self.counts - self.decided;
+        self.decided = self.counts;
+        if self.separator.is_none() {
             return;
-        };
+        }
         let kept = if self.setup.counts_reserve {
             FREE_MIN as u32
         } else {
             0
         };
         let slots = f64::from(self.raid.segments - kept) * f64::from(self.raid.segment_pages());
+        let utilisation = (self.setup.pages as f64 / slots).min(1.0);
+        if self.setup.layout == Layout::Hylog(Estimate::LaterWrites)
+            && let Some(cost) = self.appending_cost(since)
+        {
+            let cleaning = cost / cost::appending(utilisation);
+            let known = self.cleaning.unwrap_or(cleaning);
+            self.cleaning = Some((known + cleaning) / 2.0);
+        }
         let inputs = Inputs {
             live_pages: self.setup.pages,
-            utilisation: (self.setup.pages as f64 / slots).min(1.0),
+            utilisation,
             efficiency: Efficiency::constant(self.efficiency),
-            cleaning: 1.0,
+            cleaning: self.cleaning.unwrap_or(1.0),
+        };
+        let Some(separator) = &mut self.separator else {
+            return;
         };
         self.decision = match self.setup.layout {
             Layout::Forced(share) => separator.decide_share(share, inputs),
             _ => separator.decide(inputs),
         };
         self.decisions += 1;
+    }
+
+    /// The cost of a page that was appended with the cleaning that it needed, in units of an appended page, by the I/Os of an
+    /// interval in which all pages were hot. None otherwise, when there were too few, and while the cleaner is behind: the
+    /// product's rule (`ServiceTimes::appending_cost`).
+    fn appending_cost(&self, since: Counts) -> Option<f64> {
+        let pages = self.raid.segment_pages();
+        let cleaned = (since.clean_reads + since.plug_reads) as f64;
+        let keeps_pace = cleaned >= CLEANED_MIN * (since.appended + since.clean_writes) as f64;
+        let enough = since.appended * u64::from(pages) >= APPENDED_MIN;
+        (self.decision.threshold == 0 && enough && keeps_pace)
+            .then(|| since.write_cost(pages, self.efficiency))
     }
 
     /// True when the data that were packed at the front lie where their layout puts them: every segment that they filled
@@ -307,6 +393,15 @@ impl<W: Workload> Simulation<W> {
         };
         self.counts.hot_writes += 1;
         self.append(user, page, buffer)
+    }
+
+    /// Notes that the cleaner writes `page`.
+    pub(crate) fn note_copy(&mut self, page: u32) {
+        if self.setup.counts_copies
+            && let Some(separator) = &mut self.separator
+        {
+            separator.note_write(u64::from(page));
+        }
     }
 
     pub(crate) fn is_cold(&self, page: u32) -> bool {
@@ -394,7 +489,7 @@ impl<W: Workload> Simulation<W> {
             return;
         }
         let mut content = std::mem::take(&mut self.buffers.all[at].pages);
-        if self.setup.layout == Layout::Wolf
+        if self.setup.sorts()
             && of_users
             && let Some(separator) = &self.separator
         {

@@ -1,7 +1,8 @@
 //! The steady state: when the measurement begins and ends.
 //!
 //! A run is measured in windows of equally many requests. The warm-up ends when the data have spread
-//! ([`Simulation::has_spread`]). From then on the state is steady when throughput and write cost of each of the last windows
+//! ([`Simulation::has_spread`]), or after a number of windows if pages that nobody writes never spread ([`Band::spread`]).
+//! From then on the state is steady when throughput and write cost of each of the last windows
 //! are within a band around their means. These windows are the measurement.
 
 use crate::counts::{Counts, Work};
@@ -16,6 +17,9 @@ pub struct Band {
     pub requests: u64,
     /// Least number of windows before the first that may count.
     pub skip: u32,
+    /// Data that were packed at the front must have spread before it. Where many pages are never written, their segments stay
+    /// full and are never cleaned, so `skip` alone must suffice.
+    pub spread: bool,
     /// Least number of the separator's decisions before it, in a layout that has a separator of pages.
     pub decisions: u64,
     /// Windows that must be alike.
@@ -67,6 +71,7 @@ impl Band {
         Self {
             requests: (pages as f64 / 4.0 / write_share.max(0.05)) as u64,
             skip: 4,
+            spread: true,
             decisions: 0,
             windows: 4,
             width: 0.02,
@@ -110,7 +115,7 @@ impl<W: Workload> Simulation<W> {
                 write_ms: counts.write_nanos(segment_pages) / 1e6,
             });
             let enough = windows.len() >= band.skip as usize && self.has_decided(band.decisions);
-            if warm.is_none() && enough && self.has_spread() {
+            if warm.is_none() && enough && (!band.spread || self.has_spread()) {
                 warm = Some(windows.len());
             }
             is_steady = warm.is_some_and(|warm| band.holds(&windows[warm..]));

@@ -1,9 +1,7 @@
 //! Throughput of the layouts on a hard disk of the 2020s and on a flash drive.
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::harness::{
-    Case, Grid, INTERVAL, OLTP_WRITES, OURS, PAGES, PAPER, Requests, oltp, steady_by,
-};
+use crate::harness::{Case, Grid, INTERVAL, OLTP_WRITES, OURS, Oltp, PAPER, steady_by};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
@@ -37,12 +35,12 @@ const DRAWN: [Layout; 6] = [
     OURS,
     Layout::Sepbit,
 ];
-const SHARES: [f64; 4] = [0.8, 0.9, 0.95, 0.98];
-/// What a quick run does of them: few segments of its small store are free, so it cannot go further.
-const QUICK: [f64; 2] = [0.8, 0.9];
+const SHARES: [f64; 5] = [0.5, 0.8, 0.9, 0.95, 0.98];
+/// What a quick run does of them.
+const QUICK: [f64; 2] = [0.8, 0.98];
 /// The part of the data that is simulated on one drive, so that it has as many segments as hylog-throughput on four.
-const PARTS: u64 = 4;
-const QUICK_PARTS: u64 = 32;
+const FULL_PART: Oltp = Oltp::FOURTH;
+const QUICK_PART: Oltp = Oltp::EIGHTH;
 /// Time from one decision of the separator to the next on flash, for all the data.
 const FLASH_INTERVAL: Nanos = Nanos::from_secs(120);
 /// Spare space of a drive of this class: the difference of a GB and a GiB.
@@ -66,21 +64,21 @@ fn case(layout: Layout, used: f64, interval: Nanos) -> Case {
 
 impl Found {
     fn new(context: &Context<'_>, drive: &DriveFile, shares: &[f64]) -> Self {
-        let parts = if context.is_full() {
-            PARTS
-        } else {
-            QUICK_PARTS
+        let (oltp, skip) = match context.is_full() {
+            true => (FULL_PART, 12),
+            false => (QUICK_PART, 3),
         };
-        let (pages, interval) = (PAGES / parts, interval(drive, parts));
+        let requests = oltp.requests(context.seed(2));
+        let (pages, interval) = (requests.pages(), interval(drive, oltp.part));
         let band = Band {
+            skip,
+            spread: false,
             decisions: 3,
             width: if context.is_full() { 0.03 } else { 0.06 },
-            most: if context.is_full() { 40 } else { 20 },
+            most: if context.is_full() { 40 } else { 8 },
             ..Band::new(pages, OLTP_WRITES)
         };
-        let count = band.requests * u64::from(band.most + 1);
-        let requests = Requests::record(oltp(pages, context.seed(2)), count);
-        let layouts = layouts(drive);
+        let layouts = layouts(drive, context.is_full());
         let cases: Vec<Case> = layouts
             .iter()
             .flat_map(|layout| shares.iter().map(|used| case(*layout, *used, interval)))
@@ -198,10 +196,10 @@ impl Found {
 }
 
 /// The layouts that are simulated on `drive`. Within an interval on a hard disk too few pages are written for a forced share.
-fn layouts(drive: &DriveFile) -> Vec<Layout> {
+fn layouts(drive: &DriveFile, is_full: bool) -> Vec<Layout> {
     let forced: &[Layout] = match drive.spec.flash {
-        Some(_) => &FORCED,
-        None => &[],
+        Some(_) if is_full => &FORCED,
+        _ => &[],
     };
     [&PLAIN, &[PAPER, OURS][..], forced].concat()
 }
@@ -262,7 +260,7 @@ fn amplification(found: &Found, shares: &[f64]) -> Vec<Finding> {
 
 fn notes() -> Vec<String> {
     vec![
-        "The workload, its 20 users and cleaning without plugging are those of hylog-throughput, with a fourth of the data on one \
+        "The workload, its 20 users and cost-age cleaning without plugging are those of hylog-throughput, with a fourth of the data on one \
          drive. The data lie at the front of the drive, so that seeks on sata2tb are short; that favours Overwrite. Write caches \
          are off."
             .into(),

@@ -5,19 +5,18 @@ mod counters;
 
 use self::counters::Shared;
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::harness::{Case, OURS, PAPER, paper_drive, scattered};
+use crate::harness::{Case, OURS, PAPER, Store, paper_drive, scattered};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
 use tonearm_pages::{Counts, Layout, Setup, Simulation};
-use tonearm_workload::tpcc::TpccOptions;
-use tonearm_workload::{Access, Pool, Pooled, Tpcc, Workload, WorkloadError};
+use tonearm_workload::Workload;
 
 pub const EXPERIMENT: Experiment = Experiment {
     name: "hylog-interval",
     title: "HyLog against the interval and the counters of its separator",
     source: "HyLog 4.2, the measurement interval",
-    about: "Twenty users run TPC-C behind a buffer pool on four drives that are almost full. The separator decides which pages \
+    about: "Users run TPC-C behind a buffer pool on a drive that is almost full. The separator decides which pages \
             are hot at the end of each interval. In short intervals few pages are written at all; with long ones a page may \
             have cooled before the next decision. Beyond the paper: the product bounds the memory of its counters, so that \
             adjacent pages share one in a large store. What that costs depends on whether hot pages are neighbours: those of \
@@ -26,20 +25,18 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const PAGE: u64 = 4096;
 const MINUTE: u64 = 60_000_000_000;
 /// The paper's interval, in minutes.
 const CHOSEN: f64 = 20.0;
 /// Requests between two looks at the virtual time.
 const STEP: u64 = 2000;
 
-/// What a run simulates. Times are those of the whole store; a store of a part of the size has the same part of them, so
-/// that as many writes come for each page.
+/// Share of the space that the pages take.
+const USED: f64 = 0.98;
+
+/// What a run simulates. Times are those of the whole store.
 struct Plan {
-    warehouses: u32,
-    /// Part of the paper's store.
-    part: u64,
-    used: f64,
+    store: Store,
     /// Minutes.
     intervals: &'static [f64],
     /// Pages that share a counter.
@@ -47,30 +44,21 @@ struct Plan {
     /// Minutes of the warm-up and of the measurement, if two intervals and one are not longer.
     warm_up: f64,
     measured: f64,
-    /// Page requests behind the pool that are generated.
-    requests: usize,
 }
 
 const FULL: Plan = Plan {
-    warehouses: 50,
-    part: 1,
-    used: 0.98,
+    store: Store::ONE_DRIVE,
     intervals: &[2.5, 5.0, 10.0, CHOSEN, 40.0, 80.0, 160.0],
     shared: &[1, 2, 4, 16, 64, 256],
     warm_up: 160.0,
     measured: 80.0,
-    requests: 23_000_000,
 };
-/// A small store has few free segments, so it is less full.
 const QUICK: Plan = Plan {
-    warehouses: 6,
-    part: 8,
-    used: 0.9,
+    store: Store::QUICK,
     intervals: &[5.0, CHOSEN, 40.0],
     shared: &[1, 4, 64],
     warm_up: 80.0,
     measured: 40.0,
-    requests: 1_300_000,
 };
 
 /// What one simulation found.
@@ -95,61 +83,6 @@ impl Found {
     }
 }
 
-/// Page requests that have been generated, the write in the lowest bit.
-struct Stream {
-    pages: u64,
-    requests: Vec<u32>,
-}
-
-impl Stream {
-    /// TPC-C behind the paper's pool. All simulations take the same requests.
-    fn new(plan: &Plan, seed: u64) -> Self {
-        let options = TpccOptions {
-            warehouses: plan.warehouses,
-            // Each has about 11 requests behind the pool.
-            transactions: plan.requests as u64 / 10,
-            seed,
-            ..TpccOptions::default()
-        };
-        let database = Tpcc::new(&options).expect("options within their limits");
-        let pages = database.pages();
-        let mut load = Pooled::new(database, Pool::new((400 << 20) / PAGE / plan.part));
-        let mut requests = Vec::with_capacity(plan.requests);
-        while requests.len() < plan.requests {
-            let next = load.next_access().expect("a generated load");
-            let access = next.expect("enough transactions");
-            requests.push((access.page as u32) << 1 | u32::from(access.write));
-        }
-        Self { pages, requests }
-    }
-
-    fn replay(&self) -> Requests<'_> {
-        Requests {
-            pages: self.pages,
-            left: self.requests.iter(),
-        }
-    }
-}
-
-struct Requests<'a> {
-    pages: u64,
-    left: std::slice::Iter<'a, u32>,
-}
-
-impl Workload for Requests<'_> {
-    fn pages(&self) -> u64 {
-        self.pages
-    }
-
-    fn next_access(&mut self) -> Result<Option<Access>, WorkloadError> {
-        Ok(self.left.next().map(|request| Access {
-            page: u64::from(request >> 1),
-            write: request & 1 == 1,
-            at: None,
-        }))
-    }
-}
-
 impl Plan {
     /// Index of the paper's interval.
     fn chosen(&self) -> usize {
@@ -158,7 +91,8 @@ impl Plan {
     }
 
     fn nanos(&self, minutes: f64) -> u64 {
-        (minutes * MINUTE as f64) as u64 / self.part
+        let whole = Nanos((minutes * MINUTE as f64) as u64);
+        self.store.time(whole).0
     }
 
     /// One simulation: a warm-up of two intervals at least, and then a measurement of whole intervals.
@@ -175,7 +109,7 @@ impl Plan {
     ) -> Found {
         let case = Case {
             interval: Nanos(self.nanos(interval)),
-            ..Case::new(layout, self.used)
+            ..self.store.case(layout, USED)
         };
         let pages = workload.pages();
         let setup = Setup {
@@ -240,7 +174,7 @@ const RULES: [Layout; 2] = [PAPER, OURS];
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let drive = paper_drive(&drives[0]);
     let plan = if context.is_full() { FULL } else { QUICK };
-    let stream = Stream::new(&plan, context.seed(2));
+    let requests = plan.store.oltp.requests(context.seed(2));
     let whole = [Layout::Overwrite, Layout::Lfs].map(Rule::new);
     let mut cases = whole.to_vec();
     for layout in RULES {
@@ -257,11 +191,11 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     // The first one is among those of the intervals.
     cases.extend(shared.clone().skip(1));
     let found = context.map(&cases, |rule| {
-        plan.simulate(context, &drive, stream.replay(), *rule)
+        plan.simulate(context, &drive, requests.replay(), *rule)
     });
     let rules: Vec<Rule> = whole.into_iter().chain(shared).collect();
     let anywhere = context.map(&rules, |rule| {
-        let workload = scattered(stream.pages, context.seed(3));
+        let workload = scattered(requests.pages(), context.seed(3));
         plan.simulate(context, &drive, workload, *rule)
     });
     let (found, neighbours) = found.split_at(timed);
@@ -285,13 +219,14 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         outcome.is_partial = true;
     }
     outcome.notes.push(format!(
-        "TPC-C with {} warehouses behind a buffer pool of {} MiB, {} pages, {} of the space used, cleaning without plugging. \
-         Pages of orders that come during the run have their place from the begin. A measurement of {} minutes follows after \
-         {}; with a longer interval, one interval after two. A smaller store has a part of all times.",
-        plan.warehouses,
-        400 / plan.part,
-        stream.pages,
-        plan.used,
+        "One of the paper's four drives with a fourth of its {} users. TPC-C with {} warehouses behind a buffer pool of {} MiB, \
+         {} pages, {USED} of the space used, cost-age cleaning without plugging. Pages of orders that come during the run have \
+         their place from the begin. A measurement of {} minutes follows after {}; with a longer interval, one interval after \
+         two. In a quick run the drive has half the data, and half of all times.",
+        4 * plan.store.users,
+        plan.store.oltp.warehouses,
+        400 / plan.store.oltp.part,
+        requests.pages(),
         plan.measured,
         plan.warm_up,
     ));
@@ -409,7 +344,7 @@ fn figure(plan: &Plan, base: &[Found], rules: &[&[Found]]) -> Figure {
         "Throughput against the measurement interval",
         "The paper says that the throughput is not sensitive below 20 minutes, and drops with longer intervals.",
         vec![Panel {
-            title: format!("TPC-C, {} of the space used", plan.used),
+            title: format!("TPC-C, {USED} of the space used"),
             x: Axis::log("measurement interval, minutes"),
             y: Axis::linear("throughput, requests/s"),
             lines,

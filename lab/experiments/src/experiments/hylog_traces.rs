@@ -2,8 +2,8 @@
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
-    Case, Grid, INTERVAL, OLTP_WRITES, OURS, PAGES, PAPER, Requests, normalised_row, oltp,
-    paper_drive, steady_by,
+    Case, Grid, INTERVAL, OLTP_WRITES, OURS, Oltp, PAPER, Requests, normalised_row, paper_drive,
+    steady_by,
 };
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, number};
 use tonearm_base::Nanos;
@@ -28,7 +28,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 enum Trace {
     Financial,
     Campus,
-    /// As in hylog-throughput, for comparison.
+    /// As in hylog-throughput, an eighth of it, for comparison.
     Tpcc,
 }
 
@@ -78,14 +78,16 @@ impl Trace {
         }
     }
 
-    /// The part of the data that is simulated: one drive has not the space of all, and all have about as many segments as
-    /// the data of hylog-throughput have on four drives.
+    /// The part of the data that is simulated on [`narrow`] drives: at the lowest share of used space it takes nearly all of
+    /// one. Of the full size of Financial a whole drive does not hold that.
     fn parts(self, context: &Context<'_>) -> u64 {
-        let full = match self {
-            Financial | Campus => 8,
-            Tpcc => 4,
-        };
-        full * if context.is_full() { 1 } else { QUICK_PARTS }
+        match (self, context.is_full()) {
+            (Financial, true) => 12,
+            (Campus, true) => 10,
+            (Financial, false) => 12 * QUICK_PARTS,
+            (Campus, false) => 9 * QUICK_PARTS,
+            (Tpcc, _) => Oltp::EIGHTH.part,
+        }
     }
 
     /// Share of the writes behind the pool, by Table 4.
@@ -128,14 +130,22 @@ impl Load {
             Campus => Some(campus(context.seed(3))),
             Tpcc => None,
         };
-        let pages = options.as_ref().map_or(PAGES, |options| options.pages) / parts;
+        let tpcc = Oltp::EIGHTH;
+        let pages = match &options {
+            Some(options) => options.pages / parts,
+            None => tpcc.requests(context.seed(4)).pages(),
+        };
         let band = Band {
             decisions: 3,
+            // Much of TPC-C is never written.
+            spread: trace != Tpcc,
+            skip: if trace == Tpcc { 8 } else { 4 },
             width: if context.is_full() { 0.03 } else { 0.06 },
             most: if context.is_full() { 40 } else { 20 },
             ..Band::new(pages, trace.published_writes())
         };
         let count = band.requests * u64::from(band.most + 1);
+        let made;
         let requests = match options {
             Some(options) => {
                 let endless = SkewOptions {
@@ -144,13 +154,13 @@ impl Load {
                     ..options
                 };
                 let pool = Pool::new(POOL_BYTES / trace.page_bytes() / parts);
-                Requests::record(Pooled::new(SkewedPages::new(&endless), pool), count)
+                made = Requests::record(Pooled::new(SkewedPages::new(&endless), pool), count);
+                &made
             }
-            None => Requests::record(oltp(pages, context.seed(4)), count),
+            None => tpcc.requests(context.seed(4)),
         };
         let setup = |case: &Case| Setup {
             page_bytes: trace.page_bytes() as u32,
-            cleaning: Cleaning::CostAge,
             ..case.setup(drive, pages, context.seed(1))
         };
         let cases: Vec<Case> = trace
@@ -213,7 +223,7 @@ impl Load {
 }
 
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
-    let drive = paper_drive(&drives[0]);
+    let drive = narrow(&paper_drive(&drives[0]));
     let shares: &[f64] = if context.is_full() { &SHARES } else { &QUICK };
     let loads = context.map(&TRACES, |trace| Load::new(context, *trace, &drive, shares));
     let mut outcome = Outcome::default();
@@ -233,6 +243,25 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     outcome.figures = vec![figure(&loads, shares)];
     outcome.notes = notes(&loads);
     outcome
+}
+
+/// The drive with one of its surfaces: a part of the data takes as many cylinders as all data take on the whole drive, so
+/// seeks are as long.
+fn narrow(drive: &DriveFile) -> DriveFile {
+    let mut drive = drive.clone();
+    if let Some(disk) = &mut drive.spec.disk {
+        let geometry = &mut disk.geometry;
+        let surfaces = std::mem::replace(&mut geometry.heads, 1);
+        geometry.sectors = geometry
+            .sectors
+            .map(|sectors| sectors / u64::from(surfaces));
+        for zone in &mut geometry.zones {
+            // Their places are those of all surfaces.
+            (zone.reserved, zone.spares) = (0, 0);
+            (zone.slips, zone.defects) = Default::default();
+        }
+    }
+    drive
 }
 
 /// What the layouts gain over Overwrite with one workload, over what they gain with another one.
@@ -393,14 +422,14 @@ fn notes(loads: &[Load]) -> Vec<String> {
             .into(),
         format!(
             "Pages that are simulated: {}, a part of the data, with the same part of the pool and of the 20 minutes from one \
-             decision of the separator to the next. The data of Financial are larger than the drive.",
+             decision of the separator to the next. The drive has one surface of six, so the data take as many cylinders as all \
+             data on a whole drive. The data of Financial are larger than the whole drive.",
             pages.collect::<Vec<String>>().join(", ")
         ),
         "The traces have too few writes for a steady state: Financial has one behind the pool for every eight pages. The requests \
          here go on with the same skew until the state is steady."
             .into(),
-        "One drive, 20 users, segments of 512 KB. The cleaner is the paper's, cost-age (4.3), without plugging; that of \
-         hylog-throughput is greedy. Cost-age cleaning gains by the skew of Financial, and loses without much skew, with TPC-C. So \
+        "One drive, 20 users, segments of 512 KB. The cleaner is the paper's, cost-age (4.3), without plugging. Cost-age cleaning gains by the skew of Financial, and loses without much skew, with TPC-C. So \
          at 0.98 it depends on the cleaner whether Financial or TPC-C gains more."
             .into(),
         "That Financial is more skewed than Campus, and Campus more than TPC-C, holds because the skews were chosen so. What the layouts \

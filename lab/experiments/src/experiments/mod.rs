@@ -9,8 +9,10 @@ mod heads_noise;
 mod hylog_array;
 mod hylog_cleaning;
 mod hylog_drives;
+mod hylog_hot_share;
 mod hylog_interval;
 mod hylog_model;
+mod hylog_reads;
 mod hylog_throughput;
 mod hylog_traces;
 mod hylog_validation;
@@ -54,10 +56,12 @@ pub static EXPERIMENTS: &[Experiment] = &[
     hylog_validation::EXPERIMENT,
     hylog_cleaning::EXPERIMENT,
     hylog_throughput::EXPERIMENT,
+    hylog_hot_share::EXPERIMENT,
     hylog_array::EXPERIMENT,
     hylog_interval::EXPERIMENT,
     hylog_traces::EXPERIMENT,
     hylog_drives::EXPERIMENT,
+    hylog_reads::EXPERIMENT,
     wal_sync::EXPERIMENT,
     wal_tpcc::EXPERIMENT,
     aru::EXPERIMENT,

@@ -1,13 +1,101 @@
 //! Simulations of pages that differ in a few parameters, each next to Overwrite and LFS on the same disks.
 
-use super::layouts::{INTERVAL, OURS, chunk_bytes, normalised_row, normalised_table};
+use super::layouts::{
+    INTERVAL, OLTP_WRITES, OURS, chunk_bytes, normalised_row, normalised_table, steady_by,
+};
+use super::requests::Oltp;
 use crate::experiment::Context;
 use crate::report::Table;
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
-use tonearm_pages::{Cleaning, Layout, Redundancy, Setup, Steady};
+use tonearm_pages::{Band, Cleaning, Layout, Redundancy, Setup, Steady};
 
-/// The parameters of a simulation. The cleaner cleans without plugging, as in the numbers that the paper prints.
+/// Users and drives under the paper's workload, or a part of both.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Store {
+    /// The workload, and with it the size.
+    pub oltp: Oltp,
+    /// Number of drives.
+    pub disks: u32,
+    /// Users, each of which waits for the end of its request.
+    pub users: u32,
+    /// Windows of the warm-up: pages that are written seldom need long to reach the segments in which they stay.
+    pub skip: u32,
+    /// Largest distance of a window from the mean.
+    pub width: f64,
+}
+
+impl Store {
+    /// The paper's defaults (Table 6).
+    pub const FULL: Self = Self {
+        oltp: Oltp::FULL,
+        disks: 4,
+        users: 20,
+        skip: 10,
+        width: 0.03,
+    };
+    /// One of the four drives with its users and its data: as many segments, with as many free ones among them.
+    pub const ONE_DRIVE: Self = Self {
+        oltp: Oltp::FOURTH,
+        disks: 1,
+        users: 5,
+        ..Self::FULL
+    };
+    /// One drive with half of that, for quick runs. It is as full as the paper's.
+    pub const QUICK: Self = Self {
+        oltp: Oltp::EIGHTH,
+        skip: 5,
+        width: 0.06,
+        ..Self::ONE_DRIVE
+    };
+
+    /// The time of it in which as many writes come for each page as in `whole` in the paper's store.
+    pub fn time(&self, whole: Nanos) -> Nanos {
+        Nanos(whole.0 * u64::from(Self::FULL.disks) / (self.oltp.part * u64::from(self.disks)))
+    }
+
+    /// A simulation of it.
+    pub fn case(&self, layout: Layout, used: f64) -> Case {
+        Case {
+            disks: self.disks,
+            users: self.users,
+            interval: self.time(INTERVAL),
+            ..Case::new(layout, used)
+        }
+    }
+
+    /// What is called steady. The database grows, and much of it is never written, so the data never spread wholly.
+    pub fn band(&self, pages: u64) -> Band {
+        let full = Band::new(pages, OLTP_WRITES);
+        Band {
+            skip: self.skip,
+            spread: false,
+            width: self.width,
+            most: 2 * self.skip,
+            ..full
+        }
+    }
+
+    /// The steady state of `case` on `drive` under TPC-C.
+    pub fn simulate(&self, context: &Context<'_>, drive: &DriveFile, case: &Case) -> Steady {
+        let requests = self.oltp.requests(context.seed(2));
+        let setup = case.setup(drive, requests.pages(), context.seed(1));
+        steady_by(&setup, requests.replay(), &self.band(requests.pages()))
+    }
+}
+
+/// What a simulation does beyond the paper's words, or beyond one reading of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Variant {
+    /// See [`Setup::sorts_hot`].
+    pub sorts_hot: bool,
+    /// See [`Setup::counts_copies`].
+    pub counts_copies: bool,
+    /// See [`Setup::cleaner_blocks`].
+    pub cleaner_blocks: bool,
+}
+
+/// The parameters of a simulation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Case {
     pub layout: Layout,
@@ -18,11 +106,14 @@ pub struct Case {
     pub redundancy: Redundancy,
     /// Time from one decision of the separator to the next.
     pub interval: Nanos,
+    /// Cost-age without plugging, as in the numbers that the paper prints.
+    pub cleaning: Cleaning,
+    pub variant: Variant,
 }
 
 impl Case {
     /// The paper's defaults (Table 6).
-    pub const fn new(layout: Layout, used: f64) -> Self {
+    pub fn new(layout: Layout, used: f64) -> Self {
         Self {
             layout,
             used,
@@ -30,6 +121,8 @@ impl Case {
             disks: 4,
             redundancy: Redundancy::Raid0,
             interval: INTERVAL,
+            cleaning: Cleaning::CostAge,
+            variant: Variant::default(),
         }
     }
 
@@ -44,11 +137,14 @@ impl Case {
         Setup {
             disks: self.disks,
             redundancy: self.redundancy,
-            cleaning: Cleaning::Greedy,
+            cleaning: self.cleaning,
             users: self.users,
             chunk_bytes: chunk_bytes(&drive.name),
             utilisation: self.used,
             interval: self.interval,
+            sorts_hot: self.variant.sorts_hot,
+            counts_copies: self.variant.counts_copies,
+            cleaner_blocks: self.variant.cleaner_blocks,
             // As the product's separator.
             counts_reserve: self.layout == OURS,
             seed,
@@ -56,10 +152,11 @@ impl Case {
         }
     }
 
-    /// True when both are the same simulation. Overwrite depends neither on the free space nor on the interval, and
+    /// True when both are the same simulation. Overwrite depends neither on free space, cleaner nor interval, and
     /// layouts without a separator do not depend on the interval.
     fn is(&self, other: &Self) -> bool {
-        let free = self.layout == Layout::Overwrite || self.used == other.used;
+        let free = self.layout == Layout::Overwrite
+            || (self.used, self.cleaning) == (other.used, other.cleaning);
         let separates = !matches!(
             self.layout,
             Layout::Overwrite | Layout::Lfs | Layout::Sepbit
@@ -68,6 +165,7 @@ impl Case {
             && (self.users, self.disks, self.redundancy)
                 == (other.users, other.disks, other.redundancy)
             && free
+            && self.variant == other.variant
             && (!separates || self.interval == other.interval)
     }
 }

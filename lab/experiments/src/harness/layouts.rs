@@ -13,8 +13,6 @@ use tonearm_world::Kind;
 /// The separator with the paper's estimate of the writes to hot pages, and with the product's.
 pub const PAPER: Layout = Layout::Hylog(Estimate::SameWrites);
 pub const OURS: Layout = Layout::Hylog(Estimate::LaterWrites);
-/// Pages of the paper's database of 5088 MB.
-pub const PAGES: u64 = 5088 * 256;
 /// Time from one decision of the separator to the next, as in the paper.
 pub const INTERVAL: Nanos = Nanos::from_secs(20 * 60);
 
@@ -56,6 +54,11 @@ pub fn service_ms(spec: &DriveSpec, bytes: u32, ios: u64, seed: u64) -> f64 {
 /// Uniformly random updates without an end.
 pub fn updates(pages: u64, seed: u64) -> SkewedPages {
     skewed(pages, 1.0, Skew::Uniform, seed)
+}
+
+/// Uniformly random reads without an end.
+pub fn reads(pages: u64, seed: u64) -> SkewedPages {
+    skewed(pages, 0.0, Skew::Uniform, seed)
 }
 
 /// Accesses without an end, reads and writes with the same skew.
@@ -109,8 +112,8 @@ pub fn chunk_bytes(drive: &str) -> u32 {
 /// Share of the writes behind the buffer pool: 1.37 reads for each write (Table 4).
 pub const OLTP_WRITES: f64 = 1.0 / 2.37;
 
-/// Requests that stand in for the paper's TPC-C behind its buffer pool. The paper prints one point of their skew: 58.2 % of
-/// the writes go to 42.2 % of the pages (6.2). Knuth's distribution of 58-42 goes through it.
+/// Independent requests with the one point of the skew of TPC-C behind its buffer pool that the paper prints: 58.2 % of the
+/// writes go to 42.2 % of the pages (6.2). Knuth's distribution of 58-42 goes through it.
 pub fn oltp(pages: u64, seed: u64) -> SkewedPages {
     skewed(pages, OLTP_WRITES, Skew::Knuth { p: 0.58 }, seed)
 }

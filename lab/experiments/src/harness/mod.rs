@@ -28,14 +28,14 @@ mod volume_device;
 pub use alternating::Alternating;
 pub use cpu::{median, thread_cpu_ns};
 pub use floor::{Before, Floor};
-pub use grid::{Case, Grid};
+pub use grid::{Case, Grid, Store, Variant};
 pub use heads::{formula, online};
 pub use in_place::in_place;
 #[cfg(feature = "sqlite")]
 pub use in_place_files::{VFS as IN_PLACE_VFS, account, mount};
 pub use layouts::{
-    INTERVAL, OLTP_WRITES, OURS, PAGES, PAPER, chunk_bytes, measured, normalised_row,
-    normalised_table, oltp, paper_drive, scattered, service_ms, steady, steady_by, updates, within,
+    INTERVAL, OLTP_WRITES, OURS, PAPER, normalised_row, normalised_table, oltp, paper_drive, reads,
+    scattered, service_ms, steady, steady_by, updates, within,
 };
 pub use load::{Arrivals, Load, numbered_block};
 pub use machine::{Host, Machine, Meter, Spent as DriveSpent};
@@ -43,7 +43,7 @@ pub use mimic_log::{Lost, Writes, write_log};
 pub use profiling::{
     inner_region, one_size, paper_grid, profile, region, skip_response, track_sectors,
 };
-pub use requests::Requests;
+pub use requests::{Oltp, Replay, Requests};
 pub use rig::Rig;
 pub use sequential::{group_commit, journal, sequential};
 #[cfg(feature = "sqlite")]

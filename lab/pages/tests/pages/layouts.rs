@@ -104,6 +104,70 @@ fn hylog_overwrites_cold_pages_where_cleaning_is_dear() {
 }
 
 #[test]
+fn sorted_hylog_appends_two_segments_at_a_time() {
+    let of = |sorts_hot| {
+        let setup = Setup {
+            sorts_hot,
+            ..setup(Layout::Hylog(Estimate::LaterWrites), PAGES, 0.9)
+        };
+        counts(&setup, MIXED, 20_000).appended
+    };
+    assert_eq!(of(true) % 2, 0);
+    assert!(of(true).abs_diff(of(false)) <= 2);
+}
+
+#[test]
+fn copies_of_the_cleaner_count_as_writes_only_if_asked() {
+    let load = Load { hot: 10, ..MIXED };
+    let written = |counts_copies| {
+        let setup = Setup {
+            counts_copies,
+            cleaning: Cleaning::CostAge,
+            interval: Nanos::from_secs(20),
+            ..setup(Layout::Hylog(Estimate::SameWrites), PAGES, 0.9)
+        };
+        let steady = steady(&setup, load);
+        (steady.decision.hot_share, steady.counts.clean_writes)
+    };
+    let (plain, copied) = (written(false), written(true));
+    assert!(plain.1 > 0 && copied.1 > 0);
+    assert!(copied.0 > plain.0, "{plain:?} {copied:?}");
+}
+
+/// With many writes they wait for the cleaner anyway.
+#[test]
+fn readers_wait_for_a_cleaner_that_blocks() {
+    let load = Load {
+        writes: 20,
+        ..MIXED
+    };
+    let throughput = |cleaner_blocks| {
+        let setup = Setup {
+            cleaner_blocks,
+            cleaning: Cleaning::CostAge,
+            ..setup(Layout::Lfs, PAGES, 0.95)
+        };
+        steady(&setup, load).throughput()
+    };
+    let (shared, alone) = (throughput(false), throughput(true));
+    assert!(alone < 0.97 * shared, "{alone} against {shared}");
+}
+
+#[test]
+fn scan_of_overwritten_pages_is_sequential_and_of_a_log_is_not() {
+    let ios = |layout| {
+        let mut simulation = MIXED.on(&setup(layout, PAGES, 0.9), 3);
+        assert!(simulation.run(100_000).expect("no trace"));
+        let (nanos, ios) = simulation.scan(0, PAGES, 64);
+        assert!(nanos > 0);
+        ios
+    };
+    // A chunk has 16 pages, so 64 of them are an I/O on each of the four disks.
+    assert_eq!(ios(Layout::Overwrite), PAGES / 16);
+    assert!(ios(Layout::Lfs) > PAGES / 8);
+}
+
+#[test]
 fn raid5_write_takes_four_ios_and_a_segment_one_chunk() {
     let raid5 = |layout| Setup {
         redundancy: Redundancy::Raid5,

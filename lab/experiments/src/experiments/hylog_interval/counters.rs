@@ -1,6 +1,6 @@
 //! HyLog when pages share the separator's counters.
 
-use super::{Found, Plan};
+use super::{Found, Plan, USED};
 use crate::harness::OURS;
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 
@@ -96,7 +96,7 @@ pub(super) fn figure(plan: &Plan, shared: &[Shared<'_>]) -> Figure {
         let points = plan.shared.iter().zip(&load.found);
         let points = points.map(|(pages, found)| (*pages as f64, found.throughput()));
         panels.push(Panel {
-            title: format!("{}, {} of the space used", load.workload, plan.used),
+            title: format!("{}, {USED} of the space used", load.workload),
             x: Axis::log("sharing a counter, pages"),
             y: Axis::linear("throughput, requests/s"),
             lines: vec![
