@@ -6,7 +6,8 @@
 //!
 //! Invariant: as long as a recovery may replay a commit that names a place in a segment, nothing writes there. The segment is
 //! neither free nor cleaned, its holes are not plugged, and its blocks are not overwritten in place
-//! ([`hold_for_log`](super::table::SegmentTable::hold_for_log)). Checkpoints contain that.
+//! ([`hold_for_log`](super::table::SegmentTable::hold_for_log)). Checkpoints contain that. So that all blocks of the store still fit,
+//! no more segments are held than the store could do without if all its blocks were written.
 
 use crate::error::HomeError;
 use crate::home::{HomeBlock, IndirectHome, PlacedBlock};
@@ -16,9 +17,6 @@ use crate::segments::write_back::{PORTION_ENDS, PORTION_SEGMENTS};
 use tonearm_base::{Lsn, Slice};
 use tonearm_format::SummaryKind;
 use tonearm_rt::Boxed;
-
-/// At most one segment of so many is held for the log.
-const HELD_SHARE: u64 = 8;
 
 impl IndirectHome for Segments {
     fn append(
@@ -83,17 +81,12 @@ impl Segments {
     /// Only while there is space without cleaning, for which commits would wait. A stripe of RAID-5 that is filled in parts costs
     /// more than the second write.
     fn has_room_for_indirect(&self, blocks: u64) -> bool {
-        let (all, held, live) = {
-            let table = &self.state.borrow().table;
-            (table.len(), table.held_for_log().0, table.live())
-        };
         let wanted = blocks.div_ceil(self.capacity) + PORTION_ENDS;
+        let held = self.state.borrow().table.held_for_log().0 + wanted;
         !self.read_only
             && self.part_blocks.is_none()
             && self.has_space(wanted)
-            && (held + wanted) * HELD_SHARE <= all
-            // Cleaning finds enough segments that are not held.
-            && 4 * (live + held * self.capacity + blocks) <= 3 * all * self.capacity
+            && held <= self.spare_segments()
     }
 
     async fn append_indirect(

@@ -30,6 +30,7 @@ use crate::segments::policy::Policy;
 use crate::segments::sizes::pass_segments;
 use crate::segments::write_back::{PORTION_ENDS, PORTION_SEGMENTS};
 use tonearm_base::Nanos;
+use tonearm_format::map_pages;
 
 /// Blocks that a separate partial costs more than the same entries in a larger one: two summaries, each rounded up, and
 /// the end of a segment that is too short for another partial.
@@ -117,6 +118,16 @@ impl Segments {
         // All but the chain's last segment.
         let blocks = (state.table.len() - stuck - held).saturating_sub(1) * self.capacity;
         blocks >= live + wanted * self.capacity + blocks / GAP_SHARE
+    }
+
+    /// Segments that the store could do without: while so many cannot be cleaned, a wait for space still succeeds, with all blocks
+    /// written.
+    pub(crate) fn spare_segments(&self) -> u64 {
+        let layout = &self.media.layout;
+        let all = self.size_blocks + map_pages(layout.block_size, self.size_blocks);
+        let blocks = all + layout.segments * self.capacity / GAP_SHARE;
+        let needed = blocks.div_ceil(self.capacity) + self.kept_free() + 1;
+        layout.segments.saturating_sub(needed)
     }
 
     /// True when `segments` segments can be written without cleaning or a checkpoint.

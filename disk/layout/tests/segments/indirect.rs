@@ -255,24 +255,34 @@ fn places_stay_until_the_log_is_released() {
     }
 }
 
-/// More would leave too little space for the cleaner.
+/// However long the log names places, all blocks of the store can be written, again and again.
 #[test]
-fn only_a_part_of_the_segments_is_held() {
-    let mut test = Indirect::new(1);
-    test.release();
-    let taken = (0..100)
-        .take_while(|round| test.append(5 * round..5 * round + 5))
-        .count();
-    assert!((3..40).contains(&taken), "{taken}");
-    test.enter();
-    test.release();
-    assert!(test.append(0..5), "space is free again");
-    let call = Call {
-        blocks: (0..600).collect(),
-        holes: Vec::new(),
-    };
-    test.write(&call);
-    test.check();
+fn held_segments_leave_space_for_all_blocks() {
+    for seed in 0..4 {
+        let mut test = Indirect::new(seed);
+        test.release();
+        let size = test.store.shape.blocks;
+        let taken = (0..1000)
+            .take_while(|round| test.append(5 * (round % 100)..5 * (round % 100) + 5))
+            .count();
+        assert!((10..300).contains(&taken), "{taken}");
+        let mut numbers = Numbers(seed);
+        for round in 0..400 {
+            let blocks = match round % 2 {
+                0 => (0..30).map(|_| numbers.below(size)).collect(),
+                _ => (0..size)
+                    .skip(round * 37 % size as usize)
+                    .take(40)
+                    .collect(),
+            };
+            let holes = Vec::new();
+            test.write(&Call { blocks, holes });
+        }
+        test.check();
+        test.enter();
+        test.release();
+        assert!(test.append(0..5), "space is free again");
+    }
 }
 
 #[test]
