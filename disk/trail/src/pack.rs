@@ -151,7 +151,7 @@ impl Sequence {
         if next.is_none() {
             (self.bytes, self.from) = (0, lsn);
         }
-        let (first, count) = next.or(writes.clone().last()).unwrap_or_default();
+        let (first, count) = next.or(writes.clone().next_back()).unwrap_or_default();
         self.next = first + count;
         let blocks: u64 = writes.map(|(_, count)| count).sum();
         self.bytes += blocks * block_size as u64;
