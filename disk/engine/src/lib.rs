@@ -46,6 +46,7 @@ mod write_back;
 mod arrays;
 
 mod engine;
+
 mod indirect;
 
 // Operations of the engine.

@@ -17,11 +17,12 @@ mod kept;
 mod options;
 pub(crate) mod predict;
 mod reads;
+mod sink;
 pub(crate) mod state;
 pub(crate) mod writer;
 
-pub use self::indirect::IndirectSink;
 pub use self::options::{TrailOptions, TrailStart, TrailStats, WriteCache};
+pub use self::sink::IndirectSink;
 
 use self::cause::FlushCause;
 use self::kept::KEPT_BYTES;

@@ -7,13 +7,12 @@
 
 use super::Trail;
 use super::options::TrailOptions;
+use super::sink::{Indirect, IndirectSink};
 use super::state::State;
 use super::writer::{Step, Waiters};
 use crate::error::TrailError;
-use crate::pack::IndirectBlock;
 use std::cell::RefMut;
 use std::rc::Rc;
-use tonearm_rt::Boxed;
 
 /// Bytes of large commits that must wait, in sizes of a large commit.
 const WAITING_MIN: u64 = 4;
@@ -22,35 +21,6 @@ const WAITING_MIN: u64 = 4;
 const APPENDED: u64 = 16;
 /// Bytes from which on the places are logged, so that blocks can be written back and memory becomes free.
 const UNFLUSHED_MAX: u64 = 128;
-
-/// Where the blocks of large commits are written.
-pub trait IndirectSink {
-    /// Writes blocks, in the order of their commits, and gives the place of each. `None` when the log must write them.
-    fn append(&self, blocks: Vec<IndirectBlock>) -> Boxed<'static, Option<Vec<u64>>>;
-
-    /// Makes durable what was appended.
-    ///
-    /// # Errors
-    /// When that is not possible: why. Nothing more may be logged then.
-    fn flush(&self) -> Boxed<'static, Result<(), String>>;
-}
-
-/// What is written outside the log.
-#[derive(Default)]
-pub(crate) struct Indirect {
-    sink: Option<Rc<dyn IndirectSink>>,
-    /// An append or a flush is under way.
-    busy: bool,
-    /// Bytes in place that may not be durable.
-    unflushed: u64,
-}
-
-impl Indirect {
-    /// True while an append or a flush is under way. The queue stands still then.
-    pub fn is_busy(&self) -> bool {
-        self.busy
-    }
-}
 
 impl State {
     /// The next step of indirect writes; `None` when the queue can be packed.

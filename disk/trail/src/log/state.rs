@@ -12,10 +12,10 @@
 use super::bound::Bound;
 use super::cause::{Asked, FlushCause};
 use super::group_commit::CommitDelay;
-use super::indirect::Indirect;
 use super::kept::{KeptTracks, TrackPlace};
 use super::options::{TrailOptions, TrailStart, TrailStats, WriteCache};
 use super::predict::WaitPredictor;
+use super::sink::Indirect;
 use crate::error::TrailError;
 use crate::geometry::LogGeometry;
 use crate::pack::{Queue, RecordPlace};

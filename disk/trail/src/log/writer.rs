@@ -93,7 +93,7 @@ pub(crate) fn plan(
             (false, true) => Step::Reposition,
             (false, false) => state.plan_marker(options, waiters),
         }
-    } else if state.is_pipeline_full(options) || state.indirect.is_busy() {
+    } else if state.is_pipeline_full(options) || state.indirect.busy {
         Step::Wait(None)
     } else {
         match delay.until(state, options, waiters, now) {
