@@ -45,8 +45,6 @@ pub(crate) struct Inner {
     pub checkpointed: Cell<Lsn>,
     pub recovery: RecoveryReport,
     pub archived: Archived,
-    /// The last commit before the opening.
-    pub opened_at: Lsn,
 }
 
 impl Deref for Inner {

@@ -74,15 +74,4 @@ impl Inner {
             }
         }
     }
-
-    /// Lets the home use the places again that no recovery reads any more. Recovery may have met places of commits up to the
-    /// opening.
-    pub(crate) fn release_indirect(&self) {
-        let from = self.trail.replayed_from();
-        if from > self.opened_at
-            && let Some(home) = self.home.indirect()
-        {
-            home.release(from);
-        }
-    }
 }

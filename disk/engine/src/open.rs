@@ -116,6 +116,7 @@ async fn open(
         members: devices,
         shape: home.shape(),
         home,
+        opened_at: trail.appended(),
         trail,
         memory,
         pinned: RefCell::new(pinned),
@@ -204,7 +205,6 @@ impl Engine {
             });
         }
         let checkpoint_every = shared.options.checkpoint_every;
-        let opened_at = shared.trail.appended();
         let engine = Engine(Rc::new(Inner {
             shared,
             write_back,
@@ -213,7 +213,6 @@ impl Engine {
             checkpointed: Cell::new(Lsn(0)),
             recovery,
             archived: Archived::none(&rt),
-            opened_at,
         }));
         if !read_only {
             Sink::install(&engine.0);

@@ -6,7 +6,7 @@ use crate::options::OpenOptions;
 use crate::pinned::Pinned;
 use std::cell::RefCell;
 use std::rc::Rc;
-use tonearm_base::BufPool;
+use tonearm_base::{BufPool, Lsn};
 use tonearm_device::raid::ArrayStatus;
 use tonearm_device::{Device, Events, StoreEvent};
 use tonearm_layout::{Home, HomeError, HomeShape};
@@ -22,6 +22,8 @@ pub(crate) struct Shared {
     pub home: Rc<dyn Home>,
     pub shape: HomeShape,
     pub trail: Trail,
+    /// The last commit before the opening.
+    pub opened_at: Lsn,
     /// Payload in memory.
     pub memory: Semaphore,
     pub pinned: RefCell<Pinned>,
@@ -85,6 +87,17 @@ impl Shared {
             end.is_some_and(|end| end <= self.shape.size_blocks),
             "{count} blocks from block {first} on, beyond the store"
         );
+    }
+
+    /// Lets the home use the places again that no recovery reads any more. Recovery may have met places of commits up to the
+    /// opening.
+    pub fn release_indirect(&self) {
+        let from = self.trail.replayed_from();
+        if from > self.opened_at
+            && let Some(home) = self.home.indirect()
+        {
+            home.release(from);
+        }
     }
 
     /// The array that has the home blocks.

@@ -250,6 +250,7 @@ impl WriteBack {
                         all.set(all.get() + flushes);
                     }
                     self.round.set(false);
+                    shared.release_indirect();
                     shared.access.changed.notify();
                     if let Err(error) = result {
                         shared.fail(error);

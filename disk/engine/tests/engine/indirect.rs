@@ -187,6 +187,27 @@ fn opening_holds_the_places_of_the_log() {
     );
 }
 
+/// Without further large commits, too.
+#[test]
+fn segments_are_held_only_while_the_log_names_them() {
+    let disks = store(SEGMENTS);
+    let (held, _) = run(&disks, options(), async |open: Open| {
+        let held = || open.engine.home().stats().segments.held_segments;
+        write_large(&open, 10).await;
+        let before = held();
+        for byte in 0..3 {
+            open.engine.drain().await.unwrap();
+            commit(&open.engine, vec![writes(40, 1, byte)])
+                .await
+                .unwrap();
+            open.engine.flush().await.unwrap();
+        }
+        open.engine.drain().await.unwrap();
+        (before, held())
+    });
+    assert!(held.0 >= 3 && held.1 == 0, "{held:?}");
+}
+
 #[test]
 fn store_that_is_archived_logs_all_content() {
     let disks = store(SEGMENTS);

@@ -6,7 +6,7 @@ use crate::crash::Call;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
-use tonearm_base::Lsn;
+use tonearm_base::{Lsn, Nanos};
 use tonearm_format::HEADER_AREA_BYTES;
 use tonearm_layout::{Home as _, HomeBlock, PlacedBlock, Plugging, Segments};
 use tonearm_world::Crash;
@@ -282,6 +282,30 @@ fn held_segments_leave_space_for_all_blocks() {
         test.enter();
         test.release();
         assert!(test.append(0..5), "space is free again");
+    }
+}
+
+/// A write-back is durable when it returns, whatever is flushed for the log meanwhile.
+#[test]
+fn flush_for_the_log_does_not_pass_for_that_of_a_write_back() {
+    let mut test = Indirect::new(1);
+    test.release();
+    let mut numbers = Numbers(5);
+    for round in 0..150u64 {
+        let first = numbers.below(test.store.shape.blocks - 10);
+        let blocks = (first..first + 8).map(|block| test.store.new_version(block));
+        let blocks = blocks.collect::<Vec<_>>();
+        let (own, home) = (test.store.home.clone(), test.store.home.clone());
+        let (rt, pause) = (test.store.rt.clone(), Nanos(numbers.below(400_000)));
+        let flushes = test.store.rt.spawn(async move {
+            rt.sleep(pause).await;
+            home.indirect().unwrap().flush().await.unwrap();
+        });
+        let written = async move { own.write_back(Vec::new(), blocks).await };
+        test.store.rt.block_on(written).unwrap();
+        let images = test.store.world.crash().images(1 + round);
+        test.store.on(images).unwrap().compare();
+        test.store.rt.block_on(flushes);
     }
 }
 

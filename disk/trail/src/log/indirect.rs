@@ -2,8 +2,8 @@
 //! bytes for each block (ZFS's `WR_INDIRECT` log records). So a stream of large commits is written once.
 //!
 //! A caller that waits for a commit is answered sooner if the log has the blocks, because that is one device write and not two in
-//! turn. So while somebody waits, this is done only for so many bytes that the second write does not matter. The commits stay in the queue, in their order, until their blocks are durable;
-//! the records that name the places are written after that.
+//! turn. So while somebody waits, this is done only for so many bytes that the second write does not matter. The commits stay in the
+//! queue, in their order, until their blocks are durable; the records that name the places are written after that.
 
 use super::Trail;
 use super::options::TrailOptions;
