@@ -211,8 +211,10 @@ fn figure(found: &[Found]) -> Figure {
         "Reads after ageing",
         "After two writes for each page.",
         vec![
-            panel("random reads", "reads/s", |found| found.random),
-            panel("a scan of all pages", "MB/s", |found| found.scan),
+            panel("random reads", "throughput, reads/s", |found| found.random),
+            panel("a scan of all pages", "throughput, MB/s", |found| {
+                found.scan
+            }),
         ],
     )
     .with(table)
