@@ -269,7 +269,9 @@ fn kills_of_the_server_leave_whole_units() {
     fs::write(mount.path("f5"), "").expect("written");
     fs::create_dir(mount.path("d0")).expect("a directory");
     let (mut version, mut acknowledged) = (0, 0);
-    for round in 0..kill_rounds(8) {
+    let mut round = 0;
+    // On a loaded machine a round may be shorter than a unit.
+    while round < kill_rounds(8) || version <= 8 && round < 100 {
         let stop = AtomicBool::new(false);
         let root = mount.root().to_path_buf();
         let reached = std::thread::scope(|scope| {
@@ -313,6 +315,7 @@ fn kills_of_the_server_leave_whole_units() {
             "only d{found} is left"
         );
         (version, acknowledged) = (found, found);
+        round += 1;
     }
     println!("{version} units");
     assert!(version > 8, "{version} units are too few for a test");
