@@ -22,9 +22,9 @@ impl Sink {
 }
 
 impl IndirectSink for Sink {
-    fn append(&self, blocks: Vec<IndirectBlock>) -> Boxed<'static, Option<Vec<u64>>> {
+    fn append(&self, blocks: Rc<[IndirectBlock]>) -> Boxed<'static, Option<Vec<u64>>> {
         let engine = self.0.upgrade();
-        Box::pin(async move { engine?.append_indirect(blocks).await })
+        Box::pin(async move { engine?.append_indirect(&blocks).await })
     }
 
     fn flush(&self) -> Boxed<'static, Result<(), String>> {
@@ -41,7 +41,7 @@ impl IndirectSink for Sink {
 }
 
 impl Inner {
-    async fn append_indirect(&self, blocks: Vec<IndirectBlock>) -> Option<Vec<u64>> {
+    async fn append_indirect(&self, blocks: &[IndirectBlock]) -> Option<Vec<u64>> {
         // An archive takes the content of commits from the log.
         let _no_archive = self.archived.ended()?;
         let home = self.home.indirect()?;
@@ -55,15 +55,13 @@ impl Inner {
         match home.append(last, of_home.collect()).await {
             Ok(Some(places)) => {
                 let mut pinned = self.pinned.borrow_mut();
-                for (
-                    IndirectBlock {
-                        lsn, block, crc, ..
-                    },
-                    place,
-                ) in blocks.iter().zip(&places)
-                {
-                    let (block, place, crc) = (*block, *place, *crc);
-                    pinned.placed(*lsn, PlacedBlock { block, place, crc });
+                for (appended, place) in blocks.iter().zip(&places) {
+                    let placed = PlacedBlock {
+                        block: appended.block,
+                        place: *place,
+                        crc: appended.crc,
+                    };
+                    pinned.placed(appended.lsn, placed);
                 }
                 Some(places)
             }

@@ -181,6 +181,7 @@ fn start_trail(
         write_cache: options.write_cache,
         commit_delay: options.commit_delay,
         large_commit_bytes: options.large_commit_bytes,
+        large_commit_quiet: options.large_commit_quiet,
         delay_max: options.max_delay,
         threshold_percent: options.track_threshold_percent,
         ..TrailOptions::default()

@@ -49,8 +49,10 @@ pub struct OpenOptions {
     /// is killed, the commits that are still in its memory are lost, as by a power cut.
     pub commit_delay: Nanos,
     /// Bytes of blocks from which a commit is large. In the layouts with segments, large commits for which no caller waits are written
-    /// once: their blocks go to the segments, and the log names their places. With [`u64::MAX`] none is.
+    /// once: their blocks go to the segments, and the log names their places. With 0 none is.
     pub large_commit_bytes: u64,
+    /// For so long after a caller has waited for a commit, they go to the log all the same: the next one would wait for them.
+    pub large_commit_quiet: Nanos,
     /// Every commit is durable this long after it was made, without a flush of its caller (Durable WAL 5.7). `None` sets no
     /// bound. A device that takes longer than half of it to make a write durable may miss the bound, which is counted.
     pub max_delay: Option<Nanos>,
@@ -95,6 +97,7 @@ impl Default for OpenOptions {
             checkpoint_every: None,
             commit_delay: Nanos(0),
             large_commit_bytes: 64 << 10,
+            large_commit_quiet: Nanos::from_secs(1),
             max_delay: None,
             grow_blocks: 0,
             placement: None,

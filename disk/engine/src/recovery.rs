@@ -279,7 +279,7 @@ impl Recovery<'_> {
                 return Ok(());
             }
             Err(EngineError::IndirectLost { .. }) if self.options.give_up_damaged_log => {
-                return self.lose(run.blocks[0]).await;
+                return self.lose(run.blocks[0], progress).await;
             }
             Err(error) => return Err(error),
         };
@@ -298,7 +298,13 @@ impl Recovery<'_> {
     }
 
     /// The content of a block with this CRC-32C is lost: reads of it are errors from now on.
-    async fn lose(&self, (block, crc): (u64, u32)) -> Result<(), EngineError> {
+    async fn lose(
+        &self,
+        (block, crc): (u64, u32),
+        progress: &mut dyn FnMut(Progress),
+    ) -> Result<(), EngineError> {
+        // Older changes of the block come home before, or not at all.
+        while self.write_back(progress).await? {}
         self.pinned.borrow_mut().forget(block);
         self.images.forget(block);
         let data = self.pool.alloc_zeroed(self.home.shape().block_size).share();

@@ -588,12 +588,10 @@ impl Schedule {
                 not_yet.clear();
                 self.queue = pinned.oldest(chosen_max);
             }
-            while left > 0
-                && let Some(block) = self.queue.pop_front()
-            {
+            while let Some(block) = self.queue.pop_front_if(|block| pinned.cost(*block) <= left) {
                 match pinned.is_ready(block, durable) && !busy.contains(block) {
                     true => {
-                        left = left.saturating_sub(pinned.cost(block));
+                        left -= pinned.cost(block);
                         next.push(block);
                     }
                     false if pinned.get(block).is_some() => not_yet.push(block),

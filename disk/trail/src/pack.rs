@@ -141,8 +141,8 @@ struct Sequence {
 }
 
 impl Sequence {
-    /// Bytes of the sequence with commit `lsn`, whose changes are `changes`, which begins a new one if it does not go on with this one.
-    fn with(&mut self, block_size: usize, lsn: Lsn, changes: &[Change]) -> u64 {
+    /// Adds commit `lsn`, or begins a new sequence with it where it does not go on with this one. The bytes of the sequence.
+    fn extend(&mut self, block_size: usize, lsn: Lsn, changes: &[Change]) -> u64 {
         let writes = changes.iter().filter_map(|change| match change {
             Change::Write { first, crcs, .. } => Some((*first, crcs.len() as u64)),
             _ => None,
@@ -287,8 +287,8 @@ impl Queued {
 }
 
 impl Queue {
-    /// Queues a commit for which `promised` sectors are reserved. Sectors that it does not need are returned. From `large_min` bytes
-    /// of blocks on, or as a part of a sequence of adjacent writes of so many bytes, its blocks can be written outside the log.
+    /// Queues a commit for which `promised` sectors are reserved. Sectors that it does not need are returned. With `large_min` bytes
+    /// of blocks, or in a sequence of adjacent writes with so many bytes, its blocks can be written outside the log. 0: they cannot.
     pub fn push(
         &mut self,
         geometry: &LogGeometry,
@@ -302,8 +302,9 @@ impl Queue {
         let promised = promised.min(geometry.commit_sectors(blocks, others));
         self.bytes += changes.iter().map(bytes_of).sum::<u64>();
         self.promised += promised;
-        let is_large =
-            blocks > 0 && self.sequence.with(geometry.block_size, lsn, &changes) >= large_min;
+        let is_large = blocks > 0
+            && large_min > 0
+            && self.sequence.extend(geometry.block_size, lsn, &changes) >= large_min;
         self.commits.push_back(Queued {
             lsn,
             promised,
@@ -344,7 +345,16 @@ impl Queue {
         self.placed > 0
     }
 
-    /// The blocks of the first of these commits, about `most` bytes. The commits are not named again.
+    /// The first commit that the next device write leaves out: while there are commits whose blocks were written outside the log, the
+    /// first one whose blocks still can be.
+    fn end(&self) -> Lsn {
+        let next = self
+            .has_placed()
+            .then(|| self.commits.iter().find(|commit| commit.large > 0));
+        next.flatten().map_or(Lsn(u64::MAX), |commit| commit.lsn)
+    }
+
+    /// The blocks of the first of these commits, about `most` bytes. A later call does not name these commits again.
     pub fn take_large(&mut self, most: u64) -> Vec<IndirectBlock> {
         let (mut blocks, mut bytes) = (Vec::new(), 0);
         for commit in &mut self.commits {
@@ -407,10 +417,11 @@ impl Queue {
         }
     }
 
-    /// Sectors that the records of all queued commits take. The count ends at `most`.
+    /// Sectors that the records of the queued commits up to [`Queue::end`] take. The count ends at `most`.
     pub fn sectors(&self, geometry: &LogGeometry, most: u64) -> u64 {
         let (mut full, mut slots, mut payload) = (0, Slots::default(), 0);
-        let entries = self.commits.iter();
+        let end = self.end();
+        let entries = self.commits.iter().take_while(|commit| commit.lsn < end);
         for (entry, sectors) in entries.flat_map(|commit| commit.entries(geometry)) {
             let with = slots.with(&entry);
             if record_fits(with.count(), payload + sectors, geometry.sector) {
@@ -426,9 +437,8 @@ impl Queue {
         most.min(full + 1 + payload as u64)
     }
 
-    /// Packs records into `out`, which is as long as the room on the track. The first goes to log sector `sector`. While there are
-    /// commits whose blocks were written outside the log, it ends before one whose blocks still can be.
-    /// Returns the records, the sectors used, and the last commit that became whole, if any.
+    /// Packs records into `out`, which is as long as the room on the track. The first goes to log sector `sector`. They
+    /// have the commits up to [`Queue::end`]. Returns the records, the sectors used, and the last commit that became whole, if any.
     pub fn pack(
         &mut self,
         geometry: &LogGeometry,
@@ -439,15 +449,12 @@ impl Queue {
         let mut packed = Vec::new();
         let bytes = geometry.sector;
         let (mut used, mut whole) = (0, None);
-        let ends_at_large = self.has_placed();
-        let is_next = |queue: &Self| {
-            let next = queue.commits.front();
-            next.is_some_and(|commit| !ends_at_large || commit.large == 0)
-        };
+        let end = self.end();
+        let is_next = |queue: &Self| queue.commits.front().is_some_and(|next| next.lsn < end);
         while is_next(self) && used + self.min_sectors(geometry) as usize * bytes <= out.len() {
             let at = sector + (used / bytes) as u64;
             let room = &mut out[used..];
-            let (header, sectors, ended) = self.pack_one(geometry, &frame, at, ends_at_large, room);
+            let (header, sectors, ended) = self.pack_one(geometry, &frame, at, end, room);
             packed.push(RecordPlace::of(&header, at));
             whole = ended.or(whole);
             used += sectors * bytes;
@@ -465,7 +472,7 @@ impl Queue {
         geometry: &LogGeometry,
         frame: &Frame,
         at: u64,
-        ends_at_large: bool,
+        end: Lsn,
         out: &mut [u8],
     ) -> (RecordHeader, usize, Option<Lsn>) {
         let (header_out, payload_out) = out.split_at_mut(geometry.sector);
@@ -474,7 +481,7 @@ impl Queue {
         let (mut entries, mut displaced, mut ended) = (Vec::new(), Vec::new(), None);
         let (mut slots, mut payload) = (Slots::default(), 0);
         while let Some(commit) = self.commits.front_mut() {
-            if ends_at_large && commit.large > 0 {
+            if commit.lsn >= end {
                 break;
             }
             self.large -= std::mem::take(&mut commit.large);

@@ -113,6 +113,7 @@ fn records() -> Vec<Vec<u8>> {
         range(7, EntryKind::Patch { at: 16, value: 5 }),
         range(7, EntryKind::Patch { at: 4088, value: 0 }),
         range(8, EntryKind::Move { from: 99, crc }),
+        range(10, EntryKind::Indirect { place: 99, crc }),
         data(9, true),
     ];
     let patched = header(3, patched, 1);

@@ -51,6 +51,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         let world_seed = rng.next_u64();
         options.commit_delay = size.commit_delay(world_seed);
         options.large_commit_bytes = Size::large_commit_bytes(world_seed);
+        options.large_commit_quiet = Nanos(0);
         let fail = |at| Failure::at(seed, generation, at);
         let world = drives::world_of(None, world_seed, image.disks.clone()).map_err(fail)?;
         let shared = Rc::new(RefCell::new(model.clone()));

@@ -113,6 +113,7 @@ pub fn run(seed: u64, size: Size, heads: bool) -> Result<Outcome, Failure> {
         let world_seed = rng.next_u64();
         options.commit_delay = size.commit_delay(world_seed);
         options.large_commit_bytes = Size::large_commit_bytes(world_seed);
+        options.large_commit_quiet = Nanos(0);
         let fail = |at| Failure::at(seed, generation, at);
         let model = (heads && rng.next_u32().is_multiple_of(2)).then(|| Model {
             name: ["st41601n", "atlas10k", "sata2tb"][rng.next_u32() as usize % 3].into(),

@@ -73,7 +73,7 @@ impl Size {
         layout.home(block_size, spare_percent)
     }
 
-    /// From how many bytes on a commit is large in a generation with `seed`. With one block, most that nobody waits for are.
+    /// From how many bytes on a commit is large in a generation with `seed`. With one byte, most for which no caller waits are.
     pub fn large_commit_bytes(seed: u64) -> u64 {
         let choice = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 58;
         [64 << 10, 1, 4096, 16 << 10][choice as usize % 4]

@@ -13,7 +13,7 @@ use crate::script::{End, Generation, Script};
 use crate::store::{SEPARATION_INTERVAL, StoreImage};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
-use tonearm_base::BufPool;
+use tonearm_base::{BufPool, Nanos};
 use tonearm_disk::{Ack, OpenOptions};
 use tonearm_layout::Plugging;
 use tonearm_rt::Rt;
@@ -113,6 +113,7 @@ async fn live(
         write_back_after: generation.write_back_after,
         commit_delay: generation.commit_delay,
         large_commit_bytes: Size::large_commit_bytes(generation.seed),
+        large_commit_quiet: Nanos(0),
         ..OpenOptions::default()
     };
     let blame = || Blame::of(&faults.struck(), &image.shape);

@@ -73,6 +73,7 @@ pub fn run(seed: u64, size: Size) -> Result<Outcome, Failure> {
         write_back_after: Nanos::from_millis([1, 20, 1000][rng.next_u32() as usize % 3]),
         commit_delay: size.commit_delay(seed),
         large_commit_bytes: Size::large_commit_bytes(seed),
+        large_commit_quiet: Nanos(0),
         ..OpenOptions::default()
     };
     let setup = Setup::new(&mut rng);

@@ -184,6 +184,7 @@ async fn live(
     let options = OpenOptions {
         commit_delay: opening.commit_delay,
         large_commit_bytes: opening.large_commit_bytes,
+        large_commit_quiet: Nanos(0),
         ..open_options()
     };
     let mut own = state.borrow().clone();

@@ -167,11 +167,11 @@ pub fn in_world<T: 'static>(
     disks: &[DiskImage],
     work: impl AsyncFnOnce(SimWorld, Rt, Vec<MemberDevice>) -> T + 'static,
 ) -> (T, SimWorld) {
-    in_this(SimWorld::new(SimOptions::default(), disks.to_vec()), work)
+    with_drives(SimWorld::new(SimOptions::default(), disks.to_vec()), work)
 }
 
 /// Does `work` with the drives of `world`.
-pub fn in_this<T: 'static>(
+pub fn with_drives<T: 'static>(
     world: SimWorld,
     work: impl AsyncFnOnce(SimWorld, Rt, Vec<MemberDevice>) -> T + 'static,
 ) -> (T, SimWorld) {

@@ -2,8 +2,9 @@
 //! bytes for each block (ZFS's `WR_INDIRECT` log records). So a stream of large commits is written once.
 //!
 //! A caller that waits for a commit is answered sooner if the log has the blocks, because that is one device write and not two in
-//! turn. So while somebody waits, this is done only for so many bytes that the second write does not matter. The commits stay in the
-//! queue, in their order, until their blocks are durable; the records that name the places are written after that.
+//! turn. And it waits for all commits before its own: of a stream that fills the memory these may be many. So this is done only for
+//! streams beside which no caller has waited for a while. The commits stay in the queue, in their order, until their blocks are durable;
+//! the records that name the places are written after that.
 
 use super::Trail;
 use super::options::TrailOptions;
@@ -11,35 +12,44 @@ use super::sink::{Indirect, IndirectSink};
 use super::state::State;
 use super::writer::{Step, Waiters};
 use crate::error::TrailError;
+use crate::pack::IndirectBlock;
 use std::cell::RefMut;
 use std::rc::Rc;
+use tonearm_base::Nanos;
 
-/// Bytes of large commits that must wait, in sizes of a large commit.
-const WAITING_MIN: u64 = 4;
-/// Bytes that are appended at once, in the same unit. A caller that comes meanwhile waits for them. While somebody waits, so many are
-/// worth a write of their own, and are logged at once.
+/// Bytes of large commits that must be queued, in sizes of a large commit.
+const QUEUED_MIN: u64 = 4;
+/// Bytes that are appended at once, in the same unit. A caller that comes meanwhile waits for them.
 const APPENDED: u64 = 16;
 /// Bytes from which on the places are logged, so that blocks can be written back and memory becomes free.
 const UNFLUSHED_MAX: u64 = 128;
-
 impl State {
     /// The next step of indirect writes; `None` when the queue can be packed.
-    pub(super) fn plan_indirect(&self, options: &TrailOptions, waiters: Waiters) -> Option<Step> {
+    pub(super) fn plan_indirect(
+        &self,
+        options: &TrailOptions,
+        waiters: Waiters,
+        now: Nanos,
+    ) -> Option<Step> {
         let Indirect {
-            sink, unflushed, ..
+            sink,
+            unflushed,
+            waited_at,
+            ..
         } = &self.indirect;
         sink.as_ref()?;
         if *unflushed == 0 && self.queue.has_placed() {
             return None;
         }
         let sizes = |count: u64| count.saturating_mul(options.large_commit_bytes);
-        let is_waited = waiters.count + waiters.for_write > 0 || self.waits.is_likely();
-        let (least, most) = match is_waited {
-            true => (sizes(APPENDED), sizes(APPENDED)),
-            false if *unflushed > 0 => (sizes(1), sizes(UNFLUSHED_MAX)),
-            false => (sizes(WAITING_MIN), sizes(UNFLUSHED_MAX)),
-        };
-        if self.given_up.is_none() && self.queue.large_bytes() >= least && *unflushed < most {
+        let least = if *unflushed > 0 { 1 } else { QUEUED_MIN };
+        let is_quiet = !waiters.is_any()
+            && waited_at.is_none_or(|at| now >= at + options.large_commit_quiet.0);
+        if is_quiet
+            && self.given_up.is_none()
+            && self.queue.large_bytes() >= sizes(least)
+            && *unflushed < sizes(UNFLUSHED_MAX)
+        {
             return Some(Step::Indirect);
         }
         (*unflushed > 0).then_some(Step::FlushIndirect)
@@ -55,9 +65,10 @@ impl Trail {
     pub(super) fn append_indirect(&self, mut guard: RefMut<'_, State>) {
         let state = &mut *guard;
         let sink = state.indirect.sink.clone().expect("the plan saw it");
-        let blocks = state
+        let blocks: Rc<[IndirectBlock]> = state
             .queue
-            .take_large(APPENDED.saturating_mul(self.0.options.large_commit_bytes));
+            .take_large(APPENDED.saturating_mul(self.0.options.large_commit_bytes))
+            .into();
         state.indirect.busy = true;
         drop(guard);
         let trail = self.clone();

@@ -29,9 +29,11 @@ pub struct TrailOptions {
     pub threshold_percent: u64,
     /// How long commits for which no caller waits may stay in memory, so that one device write takes many.
     pub commit_delay: Nanos,
-    /// Bytes of blocks from which a commit is large: when several wait and no caller waits for them, their blocks are written outside
+    /// Bytes of blocks from which a commit is large: when several are queued and no caller waits, their blocks are written outside
     /// the log ([`IndirectSink`](crate::IndirectSink)).
     pub large_commit_bytes: u64,
+    /// For so long after a caller has waited for a commit, no blocks are written outside the log.
+    pub large_commit_quiet: Nanos,
     /// A commit is durable this long after it was made, also when no caller waits for it. `None` sets no bound.
     pub delay_max: Option<Nanos>,
 }
@@ -45,6 +47,7 @@ impl Default for TrailOptions {
             threshold_percent: 30,
             commit_delay: Nanos(0),
             large_commit_bytes: 64 << 10,
+            large_commit_quiet: Nanos::from_secs(1),
             delay_max: None,
         }
     }

@@ -2,12 +2,13 @@
 
 use crate::pack::IndirectBlock;
 use std::rc::Rc;
+use tonearm_base::Nanos;
 use tonearm_rt::Boxed;
 
 /// Where the blocks of large commits are written.
 pub trait IndirectSink {
     /// Writes blocks, in the order of their commits, and gives the place of each. `None` when the log must write them.
-    fn append(&self, blocks: Vec<IndirectBlock>) -> Boxed<'static, Option<Vec<u64>>>;
+    fn append(&self, blocks: Rc<[IndirectBlock]>) -> Boxed<'static, Option<Vec<u64>>>;
 
     /// Makes durable what was appended.
     ///
@@ -22,6 +23,8 @@ pub(crate) struct Indirect {
     pub sink: Option<Rc<dyn IndirectSink>>,
     /// An append or a flush is under way. The queue stands still then.
     pub busy: bool,
+    /// When a caller has last waited for a commit.
+    pub waited_at: Option<Nanos>,
     /// Bytes in place that may not be durable.
     pub unflushed: u64,
 }

@@ -77,6 +77,13 @@ pub(crate) struct Waiters {
     pub for_write: usize,
 }
 
+impl Waiters {
+    /// True when a caller waits.
+    pub fn is_any(self) -> bool {
+        self.count + self.for_write > 0
+    }
+}
+
 /// The next step, and the delay to remember.
 pub(crate) fn plan(
     state: &State,
@@ -99,7 +106,7 @@ pub(crate) fn plan(
         match delay.until(state, options, waiters, now) {
             Some(until) => Step::Wait(Some(until)),
             None => state
-                .plan_indirect(options, waiters)
+                .plan_indirect(options, waiters, now)
                 .unwrap_or_else(|| state.plan_commits(options, waiters)),
         }
     };
@@ -262,7 +269,11 @@ impl Trail {
         let state = &mut *guard;
         state.advance_log_start();
         let now = inner.rt.now();
-        let (step, delay) = plan(state, &inner.options, self.waiters(), now);
+        let waiters = self.waiters();
+        if waiters.is_any() {
+            state.indirect.waited_at = Some(now);
+        }
+        let (step, delay) = plan(state, &inner.options, waiters, now);
         state.delay = delay;
         match step {
             Step::Wait(until) => Next::Wait(until),

@@ -35,7 +35,7 @@ impl Sink {
 struct Handle(Rc<Sink>);
 
 impl IndirectSink for Handle {
-    fn append(&self, blocks: Vec<IndirectBlock>) -> Boxed<'static, Option<Vec<u64>>> {
+    fn append(&self, blocks: Rc<[IndirectBlock]>) -> Boxed<'static, Option<Vec<u64>>> {
         let sink = self.0.clone();
         Box::pin(async move {
             sink.rt.sleep(Nanos::from_micros(200)).await;
@@ -65,6 +65,7 @@ impl IndirectSink for Handle {
 fn setup() -> Setup {
     let mut setup = Setup::new(32, 64);
     setup.options.large_commit_bytes = 4 * BLOCK as u64;
+    setup.options.large_commit_quiet = Nanos::from_millis(10);
     setup
 }
 
@@ -130,24 +131,32 @@ fn commits_that_a_caller_waits_for_go_to_the_log() {
     assert!(logged(&setup).iter().all(direct));
 }
 
-/// A caller waits for one append at most beside its own, however many commits follow.
+/// A caller waits for the append that is under way. The commits that follow go to the log, also for a while after it.
 #[test]
 fn waiting_caller_ends_the_appends() {
     let mut setup = setup();
     setup.run(|log| async move {
         let sink = Sink::install(&log);
-        for commit in 0..100 {
-            log.write(10 * commit, 5, 1).await;
-        }
+        let write = async |commits: u64| {
+            for commit in 0..commits {
+                log.write(10 * commit, 5, 1).await;
+            }
+        };
+        write(100).await;
         log.rt.sleep(Nanos::from_micros(300)).await;
         let taken = sink.taken.borrow().len();
         assert!((1..200).contains(&taken), "{taken}");
-        log.wait(Lsn(1)).await;
-        assert!(sink.taken.borrow().len() <= taken + 70);
-        // So many that the second write does not matter.
         log.wait(log.appended()).await;
-        assert!(sink.taken.borrow().len() > 400);
-        assert_eq!(sink.flushed.get(), sink.taken.borrow().len());
+        let taken = sink.taken.borrow().len();
+        assert!(taken <= 200 && sink.flushed.get() == taken, "{taken}");
+        log.rt.sleep(Nanos::from_millis(5)).await;
+        write(20).await;
+        log.rt.sleep(Nanos::from_millis(3)).await;
+        assert_eq!(sink.taken.borrow().len(), taken, "so soon after a wait");
+        log.rt.sleep(Nanos::from_millis(20)).await;
+        write(20).await;
+        log.rt.sleep(Nanos::from_millis(20)).await;
+        assert!(sink.taken.borrow().len() > taken);
     });
 }
 
@@ -160,6 +169,22 @@ fn few_large_commits_go_to_the_log() {
         log.rt.sleep(Nanos::from_millis(20)).await;
         assert_eq!((sink.taken.borrow().len(), log.flushed()), (0, Lsn(1)));
     });
+}
+
+#[test]
+fn no_commit_is_large_without_a_bound_or_with_a_huge_one() {
+    for bound in [0, u64::MAX] {
+        let mut setup = setup();
+        setup.options.large_commit_bytes = bound;
+        setup.run(|log| async move {
+            let sink = Sink::install(&log);
+            for commit in 0..20 {
+                log.write(10 * commit, 5, 1).await;
+            }
+            log.rt.sleep(Nanos::from_millis(50)).await;
+            assert_eq!((log.flushed(), sink.taken.borrow().len()), (Lsn(20), 0));
+        });
+    }
 }
 
 #[test]

@@ -112,7 +112,7 @@ pub struct Hosting {
     /// Writes of the write-back at a data drive while clients read, so that reads go first; 64: they do not
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=64))]
     pub writes_while_reading: u64,
-    /// Commits of so many bytes that nobody waits for are written once, in the layouts with segments; larger than the log: none
+    /// In the layouts with segments, write the blocks of commits of this size once, if no client waits for them; 0: never
     #[arg(long, value_name = "SIZE", value_parser = size::parse, default_value = "64KiB")]
     pub large_commit: u64,
     /// Used share of a track of a followed log, in percent, from which the next write goes to the next track
