@@ -214,9 +214,9 @@ pub enum EngineError {
         /// Blocks of the store.
         size_blocks: u64,
     },
-    /// The content that a durable commit has in the data area is damaged.
+    /// The content that a durable commit has in the data area is damaged or cannot be read.
     #[error(
-        "commit {lsn} is durable in the log, and its content in the data area is damaged: {error}; opening would lose \
+        "commit {lsn} is durable in the log, and its content in the data area is lost: {error}; opening would lose \
          acknowledged writes. Restore the member from a backup, or run `tonearm check --repair` to open the store without that \
          content"
     )]

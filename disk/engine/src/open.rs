@@ -90,6 +90,9 @@ async fn open(
         };
         (log, live) = recovery.run(&mut report, progress).await?;
     }
+    if let Some(indirect) = home.indirect() {
+        indirect.end_recovery();
+    }
     report.pinned_blocks = pinned.borrow().block_count() as u64;
     if !options.read_only {
         let footprint = footprint.into_inner();

@@ -53,16 +53,13 @@ impl Run {
     /// Their content.
     ///
     /// # Errors
-    /// When it is damaged ([`EngineError::IndirectLost`]), cannot be read, or the home has no such places.
+    /// When it is damaged or cannot be read ([`EngineError::IndirectLost`]), or the home has no such places.
     pub async fn content(&self, home: &dyn Home, lsn: Lsn) -> Result<Slice, EngineError> {
         let Some(indirect) = home.indirect() else {
             let (block, size_blocks) = (self.blocks[0].0, home.shape().size_blocks);
             return Err(EngineError::ForeignCommit { block, size_blocks });
         };
         let content = indirect.read(self.place, self.blocks.clone()).await;
-        content.map_err(|error| match error.is_damage() {
-            true => EngineError::IndirectLost { lsn, error },
-            false => error.into(),
-        })
+        content.map_err(|error| EngineError::IndirectLost { lsn, error })
     }
 }

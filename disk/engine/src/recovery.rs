@@ -17,7 +17,7 @@ use async_recursion::async_recursion as boxed;
 use std::cell::{Cell, RefCell};
 use std::iter::Peekable;
 use std::rc::Rc;
-use tonearm_base::{Buf, BufPool, Lsn, Nanos};
+use tonearm_base::{Buf, BufPool, Lsn, Nanos, crc32c};
 use tonearm_format::{
     EntryKind, Extent, LogState, SECTOR, SYSTEM_BLOCKS, Superblock, VolumeEntry, VolumeKind,
 };
@@ -279,7 +279,7 @@ impl Recovery<'_> {
                 return Ok(());
             }
             Err(EngineError::IndirectLost { .. }) if self.options.give_up_damaged_log => {
-                return self.lose(run.blocks[0], progress).await;
+                return self.lose(lsn, run.blocks[0], progress).await;
             }
             Err(error) => return Err(error),
         };
@@ -297,14 +297,25 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// The content of a block with this CRC-32C is lost: reads of it are errors from now on.
+    /// The content that commit `lsn` gave a block, with this CRC-32C, is not at its place. If the home has it elsewhere, it is taken from
+    /// there. Else it is lost: reads of the block are errors from now on.
     async fn lose(
         &self,
+        lsn: Lsn,
         (block, crc): (u64, u32),
         progress: &mut dyn FnMut(Progress),
     ) -> Result<(), EngineError> {
         // Older changes of the block come home before, or not at all.
         while self.write_back(progress).await? {}
+        let found = self.home.read(block, 1, Reader::Store).await;
+        if let Ok([Piece::Data(data)]) = found.as_deref()
+            && crc32c(data) == crc
+        {
+            let mut pinned = self.pinned.borrow_mut();
+            let slot = pinned.slot(block);
+            slot.put(lsn, lsn, data.clone(), Some(crc), &self.images);
+            return Ok(());
+        }
         self.pinned.borrow_mut().forget(block);
         self.images.forget(block);
         let data = self.pool.alloc_zeroed(self.home.shape().block_size).share();

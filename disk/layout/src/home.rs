@@ -187,6 +187,9 @@ pub trait IndirectHome {
     /// As for [`Home::write_back`].
     fn enter(&self, blocks: Vec<PlacedBlock>) -> Boxed<'_, Result<(), HomeError>>;
 
+    /// Recovery has read all places that the log names. Until then the home protects more.
+    fn end_recovery(&self);
+
     /// No recovery replays a commit before `before` any more. After an opening, the first call says so for all earlier commits.
     fn release(&self, before: Lsn);
 }

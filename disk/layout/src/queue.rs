@@ -62,6 +62,7 @@ pub(crate) struct Queue {
     last_read: Cell<Option<Nanos>>,
     /// Units since the last flush.
     unflushed: Cell<u64>,
+    pub flush_failures: Cell<u64>,
     /// Mean time of a flush for each unit before it.
     flush_time: Cell<Nanos>,
 }
@@ -82,6 +83,7 @@ impl Queue {
             client_reads: Cell::new(0),
             last_read: Cell::new(None),
             unflushed: Cell::new(0),
+            flush_failures: Cell::new(0),
             flush_time: Cell::new(Nanos(FLUSH_MAX.0 / UNITS_UNMEASURED)),
         }
     }
@@ -147,7 +149,10 @@ impl Queue {
         let began = self.rt.now();
         let (result, _) = self.device.io(Op::Flush, 0, 0, Data::None).await;
         let ended = self.rt.now();
-        result.map_err(|error| self.error(Op::Flush, 0, error))?;
+        if let Err(error) = result {
+            self.flush_failures.set(self.flush_failures.get() + 1);
+            return Err(self.error(Op::Flush, 0, error));
+        }
         if units >= MEASURED_MIN {
             let mean = ended.since(began).0 / units;
             self.flush_time

@@ -484,7 +484,6 @@ impl Queue {
             if commit.lsn >= end {
                 break;
             }
-            self.large -= std::mem::take(&mut commit.large);
             let change = &commit.changes[commit.change];
             let entry = commit.entry(commit.change, commit.part);
             let wanted = change.payload_sectors(geometry);
@@ -494,6 +493,7 @@ impl Queue {
             {
                 break;
             }
+            self.large -= std::mem::take(&mut commit.large);
             slots = with;
             entries.push(entry);
             if let Change::Write { data, .. } = change {

@@ -186,6 +186,11 @@ pub struct Table {
 }
 
 impl Bound {
+    /// Within `percent` of `value`.
+    pub fn within(value: f64, percent: f64) -> Self {
+        Self::Within { value, percent }
+    }
+
     /// True when `value` is within.
     pub fn holds(self, value: f64) -> bool {
         match self {

@@ -23,6 +23,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use std::cell::RefCell;
 use std::rc::Rc;
+use tonearm_base::Nanos;
 use tonearm_disk::{Disk, DiskError, ErrorKind};
 
 /// Number of concurrent clients.

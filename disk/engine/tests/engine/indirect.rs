@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used)]
 
 use crate::common::{
-    BLOCK, HOME, Open, SEGMENTS, bytes, commit, in_world, open_store, params, run, space, store,
-    store_of, trims, try_run, with_drives, writes,
+    BLOCK, HOME, Open, SEGMENTS, bytes, commit, open_store, params, run, space, store, store_of,
+    trims, with_drives, writes,
 };
 use std::collections::VecDeque;
 use tonearm_base::{BufPool, Lsn, Nanos};
@@ -12,7 +12,7 @@ use tonearm_engine::{
     CommitChange, CreateParams, Engine, EngineError, HomeParams, Inspection, OpenOptions, Placement,
 };
 use tonearm_format::{EntryKind, SYSTEM_BLOCKS};
-use tonearm_rt::Rt;
+use tonearm_rt::{DeviceId, IoError, Op, Rt};
 use tonearm_world::{
     DiskImage, Done, DriveRequest, Kind, SimDisk, SimOptions, SimWorld, Timing, Zeroing,
 };
@@ -284,11 +284,21 @@ fn store_that_is_archived_logs_all_content() {
     assert_eq!(indirect, 0);
 }
 
-/// The content at one place is damaged, which the log cannot replace.
-#[test]
-fn damaged_content_of_a_durable_commit_is_an_error() {
+/// How the content at one place is lost.
+#[derive(Clone, Copy)]
+enum Lost {
+    Rotten,
+    Unreadable,
+}
+
+/// The log cannot replace it. With `trimmed` an older commit that is not at home yet has made the blocks zero.
+fn open_without(lost: Lost, trimmed: bool) {
     let disks = store(SEGMENTS);
-    let ((), world) = run(&disks, options(), async |open: Open| {
+    let ((), world) = run(&disks, options(), async move |open: Open| {
+        if trimmed {
+            commit(&open.engine, vec![writes(0, 32, 1)]).await.unwrap();
+            commit(&open.engine, vec![trims(0, 32)]).await.unwrap();
+        }
         write_large(&open, 10).await;
     });
     let mut disks = images(&world);
@@ -298,8 +308,22 @@ fn damaged_content_of_a_durable_commit_is_an_error() {
         home.read(*at, &mut block);
         block == [12; BLOCK]
     });
-    home.write(at.expect("the content is at home") + 5, &[0]);
-    let (damage, _) = in_world(&disks, async |_, rt, members| {
+    let at = at.expect("the content is at home");
+    if let Lost::Rotten = lost {
+        home.write(at + 5, &[0]);
+    }
+    let world = || {
+        let world = SimWorld::new(SimOptions::default(), disks.clone());
+        if let Lost::Unreadable = lost {
+            world.set_fault(move |request| {
+                let range = request.offset..request.offset + request.len;
+                let hits = request.device == DeviceId(HOME) && range.contains(&at);
+                (request.op == Op::Read && hits).then_some(IoError::EIO)
+            });
+        }
+        world
+    };
+    let (damage, _) = with_drives(world(), async |_, rt, members| {
         let look = Inspection::start(&rt, &BufPool::new(0), members, |_, _| {}).await;
         look.unwrap().log().damage.clone()
     });
@@ -308,21 +332,19 @@ fn damaged_content_of_a_durable_commit_is_an_error() {
         "{damage:?}"
     );
     let open_with = |lenient| {
-        let rt_options = OpenOptions {
+        let options = OpenOptions {
             give_up_damaged_log: lenient,
             ..options()
         };
-        try_run(&disks, rt_options, async |open: Open| {
+        with_drives(world(), async move |_, rt: Rt, members| {
+            let (engine, _) = open_store(&rt, members, options).await?;
+            engine.drain().await?;
             let mut found = Vec::new();
             for block in 0..32 {
-                found.push(
-                    bytes(&open.engine, block, 1)
-                        .await
-                        .ok()
-                        .map(|bytes| bytes[0]),
-                );
+                let read = bytes(&engine, block, 1).await;
+                found.push(read.ok().map(|bytes| bytes[0]));
             }
-            found
+            Ok(found)
         })
         .0
     };
@@ -330,12 +352,21 @@ fn damaged_content_of_a_durable_commit_is_an_error() {
         Err(EngineError::IndirectLost { .. }) => {}
         other => panic!("{other:?}"),
     }
-    let mut left: Vec<_> = expected(10).into_iter().map(Some).collect();
     let found = open_with(true).unwrap();
+    let mut left: Vec<_> = expected(10).into_iter().map(Some).collect();
     let lost = found.iter().position(Option::is_none).expect("one is lost");
     assert!((8..12).contains(&lost), "{lost}");
     left[lost] = None;
     assert_eq!(found, left);
+}
+
+#[test]
+fn lost_content_of_a_durable_commit_is_an_error() {
+    for lost in [Lost::Rotten, Lost::Unreadable] {
+        for trimmed in [false, true] {
+            open_without(lost, trimmed);
+        }
+    }
 }
 
 /// A drive that writes 20 MB/s, takes 10 ms to get to another place, and 5 ms for a flush.

@@ -55,6 +55,7 @@ impl Segments {
 
     /// Makes the next opening begin with the present state, and frees segments.
     pub(crate) async fn checkpoint(&self) -> Result<(), HomeError> {
+        self.release_held();
         self.write_pages().await?;
         self.state.borrow_mut().table.pages_written();
         let end = self.open_end()?;

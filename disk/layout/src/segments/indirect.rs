@@ -25,8 +25,13 @@ impl IndirectHome for Segments {
         blocks: Vec<HomeBlock>,
     ) -> Boxed<'_, Result<Option<Vec<u64>>, HomeError>> {
         Box::pin(async move {
+            let count = blocks.len() as u64;
+            if !self.has_room_for_indirect(count) {
+                return Ok(None);
+            }
             let _writer = self.writer.acquire(1).await;
-            if !self.has_room_for_indirect(blocks.len() as u64) {
+            // Another call may have taken the space.
+            if !self.has_room_for_indirect(count) {
                 return Ok(None);
             }
             let appended = self.append_indirect(lsn, blocks).await;
@@ -41,6 +46,11 @@ impl IndirectHome for Segments {
         Box::pin(async move {
             // A flush that overlaps writes of others would pass for theirs.
             let _writer = self.writer.acquire(1).await;
+            let failures = self.state.borrow_mut().appended_after.take();
+            if failures.is_some_and(|failures| failures < self.media.flush_failures()) {
+                // It may have lost what was appended, and the next one would hide that.
+                return Err(self.media.flush_failed());
+            }
             self.media.flush().await
         })
     }
@@ -52,6 +62,9 @@ impl IndirectHome for Segments {
                 || self.media.segment_of(place) != self.media.segment_of(last)
             {
                 return Err(HomeError::LostBlock { block: first });
+            }
+            if let Some(named) = &mut self.state.borrow_mut().named {
+                named.insert(self.media.segment_of(place));
             }
             let bytes = self.media.read(place, blocks.len() as u64).await?;
             let contents = bytes.chunks_exact(self.block_size());
@@ -76,21 +89,35 @@ impl IndirectHome for Segments {
         })
     }
 
+    fn end_recovery(&self) {
+        let state = &mut *self.state.borrow_mut();
+        if let Some(named) = state.named.take() {
+            state.table.keep_held(&named);
+        }
+    }
+
     fn release(&self, before: Lsn) {
-        self.state.borrow_mut().table.release_from_log(before);
+        let state = &mut *self.state.borrow_mut();
+        state.log_start = state.log_start.max(before);
     }
 }
 
 impl Segments {
-    /// Only while there is space without cleaning, for which commits would wait. A stripe of RAID-5 that is filled in parts costs
-    /// more than the second write.
+    /// Segments are free again in which the log names no place any more. The caller holds the writer's permit: a checkpoint must not
+    /// change while it is written.
+    pub(crate) fn release_held(&self) {
+        let state = &mut *self.state.borrow_mut();
+        state.table.release_from_log(state.log_start);
+    }
+
+    /// Only while there is space without cleaning, for which commits would wait.
     fn has_room_for_indirect(&self, blocks: u64) -> bool {
         let wanted = blocks.div_ceil(self.capacity) + PORTION_ENDS;
-        let held = self.state.borrow().table.held_for_log().0 + wanted;
-        !self.read_only
-            && self.part_blocks.is_none()
-            && self.has_space(wanted)
-            && held <= self.spare_segments()
+        let held = {
+            let state = self.state.borrow();
+            state.table.held_from(state.log_start)
+        };
+        self.has_space(wanted) && held + wanted <= self.spare_segments()
     }
 
     async fn append_indirect(
@@ -99,6 +126,11 @@ impl Segments {
         blocks: Vec<HomeBlock>,
     ) -> Result<Vec<u64>, HomeError> {
         self.begin_epoch().await?;
+        let failures = self.media.flush_failures();
+        self.state
+            .borrow_mut()
+            .appended_after
+            .get_or_insert(failures);
         let items = blocks
             .into_iter()
             .map(|HomeBlock { block, data, crc }| Item {

@@ -284,6 +284,25 @@ impl Media {
         whole.map_err(|error| HomeError::of_device(Op::Write, device.name(), offset, error))
     }
 
+    /// Flushes of members that have failed.
+    pub fn flush_failures(&self) -> u64 {
+        self.queues
+            .iter()
+            .map(|queue| queue.flush_failures.get())
+            .sum()
+    }
+
+    /// The error for writes that such a flush may have lost.
+    pub fn flush_failed(&self) -> HomeError {
+        let failed = self
+            .queues
+            .iter()
+            .find(|queue| queue.flush_failures.get() > 0);
+        failed
+            .unwrap_or(&self.queues[0])
+            .error(Op::Flush, 0, IoError::EIO)
+    }
+
     /// Makes all writes durable. Members without writes since the last flush are left out.
     pub async fn flush(&self) -> Result<(), HomeError> {
         let began = self.rt.now();

@@ -147,7 +147,7 @@ impl Home for Segments {
     }
 
     fn indirect(&self) -> Option<&dyn IndirectHome> {
-        Some(self)
+        (!self.has_parity).then_some(self)
     }
 
     fn close(&self) -> Boxed<'_, Result<(), HomeError>> {

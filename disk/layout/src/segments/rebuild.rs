@@ -213,10 +213,12 @@ impl Segments {
             home.count_live(&window, &mut report);
             last = (windows == 1).then_some(window);
         }
+        let spare = home.spare_segments_max();
         {
             let mut state = home.state.borrow_mut();
             state.epoch = epoch + 1;
             state.seq += EPOCH_GAP;
+            state.table.limit_held(spare);
             let free = state.table.dead(None);
             state.table.free_all(&free);
             state.table.sort_free();

@@ -128,6 +128,8 @@ impl Segments {
         for link in chain {
             home.apply(&link, &plugged).await?;
         }
+        let most = home.spare_segments_max();
+        home.state.borrow_mut().table.limit_held(most);
         // A hole from before may be a summary of a segment that was used again.
         home.state.borrow_mut().holes.forget();
         home.free_emptied();

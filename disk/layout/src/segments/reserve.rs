@@ -123,11 +123,27 @@ impl Segments {
     /// Segments that the store could do without: while so many cannot be cleaned, a wait for space still succeeds, with all blocks
     /// written.
     pub(crate) fn spare_segments(&self) -> u64 {
+        self.segments_beside_blocks()
+            .saturating_sub(self.kept_free())
+    }
+
+    /// The most of them with any map cache: as many may have been held when the store was open with another one.
+    pub(crate) fn spare_segments_max(&self) -> u64 {
+        let layout = &self.media.layout;
+        let pages = map_pages(layout.block_size, self.size_blocks);
+        let changed = pages.min(2 * pass_segments(layout) * self.capacity);
+        let kept = 2 * self.segments_of_pages(changed) + self.cleaner_reserve();
+        self.segments_beside_blocks().saturating_sub(kept)
+    }
+
+    /// Segments beside those that all blocks and pages of the store take, and the last of the chain.
+    fn segments_beside_blocks(&self) -> u64 {
         let layout = &self.media.layout;
         let all = self.size_blocks + map_pages(layout.block_size, self.size_blocks);
         let blocks = all + layout.segments * self.capacity / GAP_SHARE;
-        let needed = blocks.div_ceil(self.capacity) + self.kept_free() + 1;
-        layout.segments.saturating_sub(needed)
+        layout
+            .segments
+            .saturating_sub(blocks.div_ceil(self.capacity) + 1)
     }
 
     /// True when `segments` segments can be written without cleaning or a checkpoint.
@@ -142,6 +158,7 @@ impl Segments {
         // was moved since the last checkpoint.
         let (mut most, mut least, mut idle) = (0, self.pass_least(), false);
         loop {
+            self.release_held();
             let (free, held) = self.state.borrow().table.free_and_held();
             if free >= wanted && self.can_open_after_crash() {
                 return Ok(true);

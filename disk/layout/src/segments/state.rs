@@ -10,9 +10,10 @@ use crate::segments::sizes::{ROUND_BYTES, part_blocks, pass_segments};
 use crate::segments::table::SegmentTable;
 use crate::segments::{Plugging, Policy, SegmentsMember, SegmentsOptions};
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::ops::Deref;
 use std::rc::Rc;
-use tonearm_base::BufPool;
+use tonearm_base::{BufPool, Lsn};
 use tonearm_format::{
     MapEntry, Placement, SegmentLayout, Uuid, map_entries, map_levels, map_pages,
 };
@@ -50,6 +51,8 @@ pub struct Inner {
     pub(super) given: Option<fn(u64) -> bool>,
     /// Nothing is written; the recovered state stays in memory.
     pub(super) read_only: bool,
+    /// A member has parity. A stripe that is filled in parts costs more than the second write, so there are no indirect writes.
+    pub(super) has_parity: bool,
     /// Held by a call that changes the map.
     pub(super) writer: Semaphore,
     pub(super) state: RefCell<State>,
@@ -75,6 +78,12 @@ pub(super) struct State {
     pub(super) since_checkpoint: u64,
     /// Grows whenever a page has got another place.
     pub(super) moved: u64,
+    /// No recovery replays a commit before this one, as far as the engine has said.
+    pub(super) log_start: Lsn,
+    /// During recovery: segments with places that the log names.
+    pub(super) named: Option<BTreeSet<u64>>,
+    /// Failed flushes before the first indirect write that is not flushed yet.
+    pub(super) appended_after: Option<u64>,
     /// How often blocks are written, where the placement depends on it.
     pub(super) separation: Option<Separation>,
 }
@@ -109,6 +118,8 @@ impl Segments {
             segments: members.iter().map(|member| member.segments).sum(),
         };
         let part_blocks = part_blocks(&members, &layout);
+        let of_member = |member: &SegmentsMember| member.device.redundancy()?.stripe_bytes();
+        let has_parity = members.iter().any(|member| of_member(member).is_some());
         let levels = map_levels(options.block_size, options.size_blocks);
         // Changed pages are written when they are half of the cache. A pass and a portion may add theirs before that.
         let cached = (options.map_cache_bytes / options.block_size as usize) as u64;
@@ -151,6 +162,7 @@ impl Segments {
             plugging,
             given: options.given,
             read_only: options.read_only,
+            has_parity,
             writer: Semaphore::new(rt, 1),
             state: RefCell::new(State {
                 root: MapEntry::default(),
@@ -165,6 +177,9 @@ impl Segments {
                 new_epoch: true,
                 since_checkpoint: 0,
                 moved: 0,
+                log_start: Lsn(0),
+                named: Some(BTreeSet::new()),
+                appended_after: None,
                 separation: Separation::new(options, rt.now()),
             }),
         }))
@@ -185,7 +200,7 @@ impl Segments {
         let segments = SegmentStats {
             count: state.table.len(),
             free_segments: state.table.free_and_held().0,
-            held_segments: state.table.held_for_log().0,
+            held_segments: state.table.held_from(state.log_start),
             live_blocks: state.table.live(),
             segment_blocks: self.media.layout.payload_blocks(),
             hot: separation.map_or(HotStats::default(), |known| known.stats()),

@@ -9,6 +9,7 @@ use std::rc::Rc;
 use tonearm_base::{Lsn, Nanos};
 use tonearm_format::HEADER_AREA_BYTES;
 use tonearm_layout::{Home as _, HomeBlock, PlacedBlock, Plugging, Segments};
+use tonearm_rt::{IoError, Op};
 use tonearm_world::Crash;
 
 /// A block that was appended, of which commit `lsn` may be in the log.
@@ -136,6 +137,7 @@ impl Indirect {
 
     /// A durable log start is beyond everything that is not pending.
     fn release(&mut self) {
+        self.store.home.indirect().unwrap().end_recovery();
         let oldest = self.pending.values().map(|one| one.lsn).min();
         let before = oldest.unwrap_or(self.lsn + 1);
         let home = self.store.home.clone();
@@ -307,6 +309,90 @@ fn flush_for_the_log_does_not_pass_for_that_of_a_write_back() {
         test.store.on(images).unwrap().compare();
         test.store.rt.block_on(flushes);
     }
+}
+
+/// The engine learns of a new log start at any time. Both slots of a checkpoint have what the first one has.
+#[test]
+fn release_during_a_checkpoint_leaves_both_slots_valid() {
+    for released in 0..2 {
+        let mut test = Indirect::new(1);
+        test.release();
+        assert!(test.append(100..130));
+        test.enter();
+        let (home, before) = (test.store.home.clone(), Lsn(test.lsn + released));
+        test.store
+            .world
+            .on_io(move |_, _| home.indirect().unwrap().release(before));
+        test.store.close();
+        test.store.world.clear_hook();
+        let slot = test.store.shape.layout().slot_bytes();
+        for number in 0..2 {
+            let rotten = test.store.reopened(0).unwrap();
+            rotten.destroy(HEADER_AREA_BYTES + number * slot, 1);
+            rotten.reopened(0).unwrap().compare();
+        }
+    }
+}
+
+/// Nearly all segments have had indirect writes in their last use. Only the youngest can be held.
+#[test]
+fn rebuild_after_a_long_stream_finds_free_segments() {
+    for seed in 0..2 {
+        let mut test = Indirect::new(seed);
+        let size = test.store.shape.blocks;
+        let mut numbers = Numbers(seed);
+        for round in 0..400 {
+            test.release();
+            let first = 25 * round % (size - 25);
+            if !test.append(first..first + 25) {
+                let call = Call::random(&mut numbers, size);
+                test.write(&call);
+            }
+            test.enter();
+        }
+        let stats = test.store.home.stats().segments;
+        assert!(stats.indirect_blocks > 3000, "{}", stats.indirect_blocks);
+        test.release();
+        assert!(test.append(10..30));
+        let again = test.store.reopened(3).unwrap();
+        let slots = again.shape.layout().checkpoint_bytes();
+        again.destroy(HEADER_AREA_BYTES, slots as usize);
+        again.rebuild(64 << 10);
+        let mut again = again.reopened(0).unwrap();
+        again.compare();
+        check_places(&again, &test.logged);
+        again.home.indirect().unwrap().end_recovery();
+        // The log still has the last commit: all blocks can be written all the same.
+        for _ in 0..3 {
+            again.fill(40);
+        }
+        check_places(&again, &test.logged);
+    }
+}
+
+/// A flush of others has failed since, and may have lost what was appended. The next flush of the drive succeeds.
+#[test]
+fn flush_after_a_failed_one_of_others_fails() {
+    let mut test = Indirect::new(1);
+    test.release();
+    let (home, lsn) = (test.store.home.clone(), Lsn(9));
+    let block = test.store.next_version(5).1;
+    test.store.rt.block_on(async move {
+        let indirect = home.indirect().unwrap();
+        assert!(indirect.append(lsn, vec![block]).await.unwrap().is_some());
+    });
+    let mut failed = false;
+    test.store.world.set_fault(move |request| {
+        let fails = request.op == Op::Flush && !std::mem::replace(&mut failed, true);
+        fails.then_some(IoError::EIO)
+    });
+    assert!(test.store.try_write(&[1, 2, 3], &[]).is_err());
+    let home = test.store.home.clone();
+    let flushed = test
+        .store
+        .rt
+        .block_on(async move { home.indirect().unwrap().flush().await });
+    assert!(flushed.is_err());
 }
 
 #[test]

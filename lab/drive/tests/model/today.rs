@@ -33,6 +33,15 @@ impl Users {
         }
     }
 
+    /// MiB a second of `count` requests of `sectors` sectors, one after the other from the first sector on.
+    fn in_sequence(&mut self, kind: Kind, sectors: u32, count: u64) -> f64 {
+        let length = u64::from(sectors);
+        let requests: Vec<_> = (0..count)
+            .map(|at| request(kind, false, at * length, sectors))
+            .collect();
+        (count * length) as f64 / f64::from(MIB) * 1e3 / self.takes(&requests)
+    }
+
     fn below(&mut self, bound: u64) -> u64 {
         self.seed = self
             .seed
@@ -140,10 +149,7 @@ fn exos_x18_has_its_random_and_sequential_reads() {
         8.0,
     );
     let mut users = Users::of("sata8tb");
-    let reads: Vec<_> = (0..500_u64)
-        .map(|at| request(Kind::Read, false, at * 2_048, MIB))
-        .collect();
-    let rate = 500.0 * 1.048_576 * 1e3 / users.takes(&reads);
+    let rate = 1.048_576 * users.in_sequence(Kind::Read, MIB, 500);
     within("MB/s at the outer edge", rate, 270.0, 3.0);
 }
 
@@ -187,10 +193,7 @@ fn shingled_drive_falls_to_its_published_rates() {
 #[test]
 fn shingled_drive_takes_a_sequence_without_end() {
     let mut users = Users::of("smr8tb");
-    let writes: Vec<_> = (0..60_000_u64)
-        .map(|at| request(Kind::Write, false, at * 2_048, MIB))
-        .collect();
-    let rate = 60_000.0 * 1e3 / users.takes(&writes);
+    let rate = users.in_sequence(Kind::Write, MIB, 60_000);
     within("sequential, MiB/s", rate, 190.0, 5.0);
 }
 
@@ -251,12 +254,9 @@ fn without_power_loss_protection_a_flush_takes_over_a_millisecond() {
         3.0,
     );
     let mut users = Users::of("nvme_consumer");
-    let reads: Vec<_> = (0..4)
-        .map(|_| request(Kind::Read, false, 0, 512 * MIB))
-        .collect();
     within(
         "read, MiB/s",
-        2_048.0 * 1e3 / users.takes(&reads),
+        users.in_sequence(Kind::Read, 512 * MIB, 4),
         6_911.0,
         2.0,
     );

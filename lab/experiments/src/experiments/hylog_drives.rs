@@ -1,7 +1,7 @@
 //! Throughput of the layouts on a hard disk of the 2020s and on a flash drive.
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::harness::{Case, Grid, INTERVAL, OLTP_WRITES, OURS, Oltp, PAPER, steady_by};
+use crate::harness::{Case, Grid, INTERVAL, LAYOUTS, OLTP_WRITES, OURS, Oltp, PAPER, steady_by};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
@@ -25,15 +25,6 @@ const FORCED: [Layout; 3] = [
     Layout::Forced(0.2),
     Layout::Forced(0.4),
     Layout::Forced(0.6),
-];
-/// Lines of the figure.
-const DRAWN: [Layout; 6] = [
-    Layout::Overwrite,
-    Layout::Lfs,
-    Layout::Wolf,
-    PAPER,
-    OURS,
-    Layout::Sepbit,
 ];
 const SHARES: [f64; 5] = [0.5, 0.8, 0.9, 0.95, 0.98];
 /// What a quick run does of them.
@@ -169,7 +160,7 @@ impl Found {
     }
 
     fn panel(&self, shares: &[f64]) -> Panel {
-        let lines = DRAWN.iter().enumerate().map(|(color, layout)| {
+        let lines = LAYOUTS.iter().enumerate().map(|(color, layout)| {
             let points = shares
                 .iter()
                 .map(|used| (*used, self.relative(*layout, *used)));

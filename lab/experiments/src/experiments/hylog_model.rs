@@ -82,15 +82,11 @@ impl Row {
     }
 }
 
-fn within(value: f64, percent: f64) -> Bound {
-    Bound::Within { value, percent }
-}
-
 /// A number of the paper next to the model's, which must agree as far as it is printed.
 fn printed(what: impl Into<String>, ours: f64, paper: f64, percent: f64) -> Finding {
     Finding::shown(what, ours, "")
         .paper(number(paper))
-        .bound(within(paper, percent))
+        .bound(Bound::within(paper, percent))
 }
 
 fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
@@ -179,7 +175,7 @@ fn efficiency(context: &Context<'_>, drives: &[DriveFile], outcome: &mut Outcome
         outcome.findings.push(
             Finding::shown(format!("E of {}, measured", row.file), here, "")
                 .paper(number(row.efficiency))
-                .bound(within(row.efficiency, 25.0))
+                .bound(Bound::within(row.efficiency, 25.0))
                 .because("seek and rotation of single random writes over the whole drive, settling and commands included"),
         );
     }

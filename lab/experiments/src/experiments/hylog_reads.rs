@@ -1,7 +1,7 @@
 //! Reads after ageing, by layout (HyLog 7: "as future work, we want to study the read performance of LFS and HyLog").
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
-use crate::harness::{OURS, PAPER, Replay, Store, paper_drive, reads, within};
+use crate::harness::{LAYOUTS, PAPER, Replay, Store, paper_drive, reads, within};
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_drive_file::DriveFile;
 use tonearm_pages::{Layout, Simulation, Work};
@@ -17,14 +17,6 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-const LAYOUTS: [Layout; 6] = [
-    Layout::Overwrite,
-    Layout::Lfs,
-    Layout::Wolf,
-    PAPER,
-    OURS,
-    Layout::Sepbit,
-];
 const QUICK_LAYOUTS: [Layout; 2] = [Layout::Lfs, PAPER];
 const SHARES: [f64; 3] = [0.5, 0.9, 0.98];
 const QUICK: [f64; 1] = [0.9];

@@ -2,7 +2,7 @@
 
 use crate::experiment::{Context, Drives, Experiment, Outcome};
 use crate::harness::{
-    Case, Grid, OLTP_WRITES, OURS, PAPER, Store, oltp, paper_drive, steady_by, within,
+    Case, Grid, LAYOUTS, OLTP_WRITES, OURS, PAPER, Store, oltp, paper_drive, steady_by, within,
 };
 use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, number};
 use tonearm_drive_file::DriveFile;
@@ -45,15 +45,6 @@ enum Scope {
     /// A quick run.
     Quick,
 }
-
-const LAYOUTS: [Layout; 6] = [
-    Layout::Overwrite,
-    Layout::Lfs,
-    Layout::Wolf,
-    PAPER,
-    OURS,
-    Layout::Sepbit,
-];
 
 /// The shares at which `layout` is simulated.
 fn shares(scope: Scope, cleaning: Cleaning, layout: Layout) -> &'static [f64] {

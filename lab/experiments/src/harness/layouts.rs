@@ -13,6 +13,15 @@ use tonearm_world::Kind;
 /// The separator with the paper's estimate of the writes to hot pages, and with the product's.
 pub const PAPER: Layout = Layout::Hylog(Estimate::SameWrites);
 pub const OURS: Layout = Layout::Hylog(Estimate::LaterWrites);
+/// The layouts of the paper, the product's HyLog, and SepBIT.
+pub const LAYOUTS: [Layout; 6] = [
+    Layout::Overwrite,
+    Layout::Lfs,
+    Layout::Wolf,
+    PAPER,
+    OURS,
+    Layout::Sepbit,
+];
 /// Time from one decision of the separator to the next, as in the paper.
 pub const INTERVAL: Nanos = Nanos::from_secs(20 * 60);
 

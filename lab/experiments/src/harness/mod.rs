@@ -34,8 +34,8 @@ pub use in_place::in_place;
 #[cfg(feature = "sqlite")]
 pub use in_place_files::{VFS as IN_PLACE_VFS, account, mount};
 pub use layouts::{
-    INTERVAL, OLTP_WRITES, OURS, PAPER, normalised_row, normalised_table, oltp, paper_drive, reads,
-    scattered, service_ms, steady, steady_by, updates, within,
+    INTERVAL, LAYOUTS, OLTP_WRITES, OURS, PAPER, normalised_row, normalised_table, oltp,
+    paper_drive, reads, scattered, service_ms, steady, steady_by, updates, within,
 };
 pub use load::{Arrivals, Load, numbered_block};
 pub use machine::{Host, Machine, Meter, Spent as DriveSpent};

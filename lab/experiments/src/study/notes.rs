@@ -188,7 +188,9 @@ pub(super) fn notes(study: &Study, setup: &Setup) -> Vec<String> {
     let disk = setup.drive.spec.disk.as_ref();
     if let Some(cache) = disk.and_then(|disk| disk.media_cache.as_ref()) {
         notes.push(format!(
-            "{} writes to a media cache of {} first. A measurement that writes less does not fill it, and shows the drive as it              is for a while. Once it is full, writes at random places take many times as long (docs/drives.md),              which concerns overwrite and hylog most.",
+            "{} writes to a media cache of {} first. A measurement that writes less does not fill it, and shows the drive as it \
+             is for a while. Once it is full, writes at random places take many times as long (docs/drives.md), \
+             which concerns overwrite and hylog most.",
             setup.drive.name,
             mib(cache.sectors * 512)
         ));

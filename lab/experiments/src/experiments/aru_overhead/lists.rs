@@ -1,11 +1,11 @@
 //! The deletion of lists, block by block and as a whole (ARU 5.3: "the order of operations also influences this overhead").
 
-use super::shares::{percent_of, within};
+use super::shares::percent_of;
 use super::system::{Spent, System, Way};
 use crate::experiment::{Context, Outcome};
 use crate::harness::median;
 use crate::minix_ld::Deletion;
-use crate::report::{Figure, Finding, Table, number};
+use crate::report::{Bound, Figure, Finding, Table, number};
 use std::rc::Rc;
 use tonearm_disk::DiskError;
 use tonearm_drive_file::DriveFile;
@@ -115,7 +115,7 @@ fn findings(context: &Context<'_>, len: u64, runs: &[[[Spent; 3]; 2]], outcome: 
         let what = format!("lists of {len}, deleted {name}: log in percent of head first");
         outcome
             .findings
-            .push(Finding::shown(what, percent, "%").bound(within(100.0, 1.0)));
+            .push(Finding::shown(what, percent, "%").bound(Bound::within(100.0, 1.0)));
     }
     if context.is_full() {
         let percent = percent_of(runs, |run| (&run[1][TAIL_FIRST], &run[1][HEAD_FIRST]));
@@ -123,7 +123,7 @@ fn findings(context: &Context<'_>, len: u64, runs: &[[[Spent; 3]; 2]], outcome: 
             format!("lists of {len}, deleted tail first: processor time in percent of head first");
         outcome.findings.push(
             Finding::shown(what, percent, "%")
-                .bound(within(100.0, 10.0))
+                .bound(Bound::within(100.0, 10.0))
                 .because(
                     "Blocks are linked both ways, so no predecessor is searched (decision 14).",
                 ),

@@ -2,7 +2,6 @@
 
 use super::system::Spent;
 use crate::harness::median;
-use crate::report::Bound;
 
 /// Processor time in percent of another: the median over the runs, each of which has both.
 pub fn percent_of<R>(runs: &[R], pair: impl Fn(&R) -> (&Spent, &Spent)) -> f64 {
@@ -11,9 +10,4 @@ pub fn percent_of<R>(runs: &[R], pair: impl Fn(&R) -> (&Spent, &Spent)) -> f64 {
         100.0 * this.cpu_ns / other.cpu_ns
     };
     median(runs.iter().map(percent).collect())
-}
-
-/// Within `percent` of `value`.
-pub fn within(value: f64, percent: f64) -> Bound {
-    Bound::Within { value, percent }
 }

@@ -1,6 +1,6 @@
 //! Small files, created, written, read and deleted by one program (ARU 5.2, Figure 5).
 
-use super::shares::{percent_of, within};
+use super::shares::percent_of;
 use super::system::{Spent, System, Way};
 use crate::experiment::{Context, Outcome};
 use crate::harness::median;
@@ -179,7 +179,7 @@ fn same_work(load: &Load, runs: &[[[Spent; 3]; 3]], outcome: &mut Outcome) {
         let percent = 100.0 * new.log_bytes / old.log_bytes;
         outcome
             .findings
-            .push(Finding::shown(what, percent, "%").bound(within(100.0, 1.0)));
+            .push(Finding::shown(what, percent, "%").bound(Bound::within(100.0, 1.0)));
     }
 }
 
@@ -206,14 +206,20 @@ fn processor_time(load: &Load, runs: &[[[Spent; 3]; 3]], outcome: &mut Outcome) 
     for (what, way, phase, paper) in cases {
         let percent = percent_of(runs, |run| (&run[way][phase], &run[OLD][phase]));
         let what = format!("{what}, processor time in percent of old's");
-        found(&what, percent, paper, number(paper), within(paper, 5.0));
+        found(
+            &what,
+            percent,
+            paper,
+            number(paper),
+            Bound::within(paper, 5.0),
+        );
     }
     let read = percent_of(runs, |run| (&run[NEW][READ], &run[OLD][READ]));
     let what = "read: new, processor time in percent of old's";
     let printed = "slightly less than 100".into();
-    found(what, read, 100.0, printed, within(100.0, 5.0));
+    found(what, read, 100.0, printed, Bound::within(100.0, 5.0));
     let list = percent_of(runs, |run| (&run[NEW_DELETE][DELETE], &run[NEW][DELETE]));
     let paper = 100.0 * delete_list / delete;
     let what = "delete: new, delete, processor time in percent of new's";
-    found(what, list, paper, number(paper), within(paper, 5.0));
+    found(what, list, paper, number(paper), Bound::within(paper, 5.0));
 }

@@ -1,10 +1,9 @@
 //! The smallest units: the third benchmark of ARU 5.2.
 
-use super::shares::within;
 use super::system::{Spent, System};
 use crate::experiment::{Context, Outcome};
 use crate::harness::median;
-use crate::report::Finding;
+use crate::report::{Bound, Finding};
 use std::rc::Rc;
 use tonearm_disk::DiskError;
 use tonearm_drive_file::DriveFile;
@@ -65,7 +64,7 @@ pub fn smallest_units(context: &Context<'_>, drive: &DriveFile, outcome: &mut Ou
             "bytes",
         )
         .paper("25, an empty one (24 segments of 0.5 MB for 500,000)")
-        .bound(within(25.0, 20.0)),
+        .bound(Bound::within(25.0, 20.0)),
         Finding::shown("an empty unit: log", log(&empty), "bytes")
             .paper("25")
             .because(
@@ -78,7 +77,7 @@ pub fn smallest_units(context: &Context<'_>, drive: &DriveFile, outcome: &mut Ou
         outcome.findings.extend([
             Finding::shown("the smallest unit: processor time", us(&changed), "us")
                 .paper("78.47, an empty one, at 70 MHz")
-                .bound(within(paper, 50.0))
+                .bound(Bound::within(paper, 50.0))
                 .because(
                     "The bound is of as many cycles as in the paper, at 3.5 GHz, up to a factor of about two.",
                 ),
