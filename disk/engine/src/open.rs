@@ -90,9 +90,7 @@ async fn open(
         };
         (log, live) = recovery.run(&mut report, progress).await?;
     }
-    if let Some(indirect) = home.indirect() {
-        indirect.end_recovery();
-    }
+    home.indirect().inspect(|indirect| indirect.end_recovery());
     report.pinned_blocks = pinned.borrow().block_count() as u64;
     if !options.read_only {
         let footprint = footprint.into_inner();
@@ -107,8 +105,7 @@ async fn open(
         heads: log_drives.heads(),
     };
     let trail = start_trail(rt, pool, log_drives, start, &options);
-    let pinned = pinned.into_inner();
-    pinned.hold_all(&trail);
+    pinned.borrow().hold_all(&trail);
     trail.advance();
     report.duration = rt.now().since(started);
     let shared = Shared {
@@ -122,7 +119,7 @@ async fn open(
         opened_at: trail.appended(),
         trail,
         memory,
-        pinned: RefCell::new(pinned),
+        pinned,
         access: Rc::new(Access::new(rt)),
         life: RefCell::default(),
         work: Notify::new(rt),
