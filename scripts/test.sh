@@ -30,7 +30,6 @@ stage lints run_make lint
 stage build run_make build
 stage tidy run_make tidy
 stage unit run_make unit
-stage experiments run_make lab-check
 # A part of the planted faults. The number of commits chooses which, so that each commit tests another part.
 stage "planted faults" scripts/mutants.sh --quick --share auto/80
 stage "power cuts" run_make crash SECONDS="$crash_seconds"

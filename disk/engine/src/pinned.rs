@@ -3,12 +3,13 @@
 //!
 //! Invariants:
 //! 1. A block of the set is newer than every pending range over it: a new range removes the blocks that it covers.
-//! 2. Each block holds the oldest commit since the block was last durable at home ([`LogRetention`]). The versions in between
-//!    are freed together with it (Trail 4.1, superseding).
+//! 2. Each block holds the oldest commit since the block was last durable at home, or since its hold moved
+//!    ([`LogRetention`]). The versions in between are freed together with it (Trail 4.1, superseding).
 //! 3. A home write frees its block only if no newer version came meanwhile. Otherwise the block stays with the newer
-//!    version, and the hold moves to the first commit after the written one.
+//!    version, and the hold moves to the first commit after the written one, or to one before with an image.
 //! 4. The commit that a block holds has the whole block in the log (its *image*), and every patch since then is after
 //!    it in the log ([`Slot::image`]).
+//! 5. A hold moves to a younger image in the log when that is durable ([`Pinned::renew`]).
 
 mod batch;
 
@@ -62,11 +63,18 @@ struct Block {
     hold: Lsn,
     /// Version that is being written home.
     writing: Option<Lsn>,
-    /// First commit that came after that version.
+    /// The next change is logged as an image.
+    renewing: bool,
+    /// Where the hold moves: the first commit after that version, or with the image.
     next_hold: Option<Lsn>,
 }
 
 impl Block {
+    /// True if the hold is to move from the commit where it is.
+    fn leaves_hold(&self) -> bool {
+        self.writing.is_some() || self.renewing
+    }
+
     fn is_ready(&self, durable: Lsn) -> bool {
         self.lsn <= durable && self.writing.is_none()
     }
@@ -78,10 +86,10 @@ impl Block {
         }
     }
 
-    /// The content, if the log keeps an image of the block for as long as it keeps a patch that is logged now. The
-    /// image of a version that is being written home leaves the log with that version, so it does not count.
+    /// The content, if the log keeps an image of the block for as long as it keeps a patch that is logged now. An image that
+    /// the hold is about to leave does not count.
     fn image(&self) -> Option<&Slice> {
-        let kept = self.writing.is_none() || self.next_hold.is_some();
+        let kept = !self.leaves_hold() || self.next_hold.is_some();
         match &self.content {
             Content::Data { data, .. } if kept => Some(data),
             _ => None,
@@ -125,10 +133,11 @@ impl Slot<'_> {
             Entry::Occupied(entry) => {
                 let known = entry.into_mut();
                 (known.content, known.lsn) = (content, lsn);
-                if known.writing.is_some() && known.next_hold.is_none() {
+                if known.leaves_hold() && known.next_hold.is_none() {
                     holds.hold(lsn);
                     known.next_hold = Some(lsn);
                 }
+                known.renewing = false;
             }
             Entry::Vacant(entry) => {
                 holds.hold(image);
@@ -137,6 +146,7 @@ impl Slot<'_> {
                     lsn,
                     hold: image,
                     writing: None,
+                    renewing: false,
                     next_hold: None,
                 });
             }
@@ -317,6 +327,27 @@ impl Pinned {
         }
         all.sort_unstable();
         all.into_iter().map(|(_, number)| number).collect()
+    }
+
+    /// Moves the holds of blocks that change so often that no newest version is durable when a round takes blocks. Otherwise the
+    /// log would keep all commits since the first change of such a block. Up to `most` blocks that hold a commit before
+    /// `before` get an image in the log with their next change. The holds of those whose images are `durable` move there.
+    pub fn renew(&mut self, before: Lsn, durable: Lsn, most: usize, holds: &dyn LogRetention) {
+        let mut left = most;
+        let blocks = self.blocks.values_mut();
+        for block in blocks.filter(|block| block.writing.is_none() && block.lsn > durable) {
+            match block.next_hold {
+                Some(next) if next <= durable => {
+                    holds.release(block.hold);
+                    (block.hold, block.next_hold) = (next, None);
+                }
+                None if block.hold < before && !block.renewing && left > 0 => {
+                    block.renewing = true;
+                    left -= 1;
+                }
+                _ => {}
+            }
+        }
     }
 
     /// Holds the commits of everything in the set: the log runs from now on.

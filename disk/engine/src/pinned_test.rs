@@ -40,6 +40,8 @@ enum Op {
     End(bool),
     /// A durable record names the start of the log.
     LogStart,
+    /// Holds of at most so many blocks that are not durable move to images, those before so many commits of the last durable one.
+    Renew(u64, usize),
     /// Home gets the blocks of a commit before the log has it.
     Place(u64),
     /// A power cut. So many of the commits that are not durable are lost. Each bit says whether the recovery writes
@@ -378,6 +380,11 @@ fn run(ops: &[Op]) {
             Op::End(arrived) => world.end(*arrived),
             Op::LogStart => world.move_log_start(),
             Op::Place(lsn) => world.place(*lsn),
+            Op::Renew(age, most) => {
+                let before = Lsn(world.durable.saturating_sub(*age));
+                let durable = Lsn(world.durable);
+                world.pinned.renew(before, durable, *most, &world.account);
+            }
             Op::Cut(lost, homing, cut_short) => world.cut(*lost, *homing, *cut_short),
         }
     }
@@ -402,6 +409,7 @@ fn op() -> impl Strategy<Value = Op> {
         3 => prop::bool::weighted(0.8).prop_map(Op::End),
         3 => Just(Op::LogStart),
         3 => any::<u64>().prop_map(Op::Place),
+        3 => (0u64..3, 0usize..3).prop_map(|(age, most)| Op::Renew(age, most)),
         1 => (any::<u64>(), any::<u64>(), 0usize..20)
             .prop_map(|(lost, homing, cut)| Op::Cut(lost, homing & homing.rotate_left(7), cut)),
     ]
@@ -473,6 +481,81 @@ fn patch_during_write_back_includes_an_image() {
         Op::Start(0, 1),
         Op::Cut(0, 0, 0),
     ]);
+}
+
+/// The commit from which on the log is kept.
+fn log_start(world: &mut World) -> u64 {
+    world.move_log_start();
+    world.log_start
+}
+
+#[test]
+fn hold_of_a_hot_block_moves_to_a_durable_image() {
+    let mut world = World::new();
+    let patch = |world: &mut World, value| {
+        world.commit(&[Step::Patch(0, vec![(1, value)])]);
+        matches!(world.log.last().unwrap()[..], [Entry::Data(..)])
+    };
+    let renew = |world: &mut World, before| {
+        let durable = Lsn(world.durable);
+        world.pinned.renew(Lsn(before), durable, 1, &world.account);
+    };
+    assert!(patch(&mut world, 1));
+    for value in 2..=8 {
+        assert!(!patch(&mut world, value), "commit {value} has words");
+    }
+    world.durable = 6;
+    renew(&mut world, 1);
+    assert!(!patch(&mut world, 9), "commit 1 is not before commit 1");
+    renew(&mut world, 2);
+    assert!(patch(&mut world, 10), "commit 10 has the image");
+    assert!(!patch(&mut world, 11));
+    world.durable = 9;
+    renew(&mut world, 2);
+    assert_eq!(log_start(&mut world), 1, "the image is not durable");
+    assert!(!patch(&mut world, 12));
+    world.durable = 10;
+    renew(&mut world, 2);
+    assert_eq!(log_start(&mut world), 10);
+    // A second time.
+    renew(&mut world, 11);
+    assert!(patch(&mut world, 13));
+    // It is written home before the hold has moved, and is pinned again meanwhile.
+    world.durable = 13;
+    world.start(0, 1);
+    assert!(!patch(&mut world, 14), "commit 13 has the image");
+    world.end(true);
+    assert_eq!(log_start(&mut world), 13);
+    world.durable = 14;
+    world.start(0, 1);
+    world.end(true);
+    assert_eq!(log_start(&mut world), 15, "nothing is held");
+    world.cut(0, 0, 0);
+}
+
+#[test]
+fn home_write_ends_a_renewal() {
+    let mut world = World::new();
+    let patch = |world: &mut World, value| world.commit(&[Step::Patch(0, vec![(1, value)])]);
+    for failed in [true, false] {
+        patch(&mut world, 1);
+        patch(&mut world, 2);
+        world.durable = world.log.len() as u64 - 1;
+        let (before, durable) = (Lsn(world.durable + 1), Lsn(world.durable));
+        world.pinned.renew(before, durable, 1, &world.account);
+        patch(&mut world, 3);
+        world.durable = world.log.len() as u64;
+        world.start(0, 1);
+        world.end(!failed);
+        if failed {
+            assert_eq!(log_start(&mut world), 1);
+            world.start(0, 1);
+            world.end(true);
+        }
+        assert_eq!(log_start(&mut world), world.durable + 1);
+        assert!(world.account.0.borrow().is_empty());
+    }
+    world.cut(0, 0, 0);
 }
 
 #[test]

@@ -26,6 +26,8 @@ use tonearm_rt::Notify;
 const TICK: Nanos = Nanos::from_millis(500);
 /// Commits kept in the log from which on rounds start.
 const COMMITS_PRESSING: usize = 1 << 19;
+/// One block gets an image in the log for so many that are written home: this bounds what the images add to the log.
+const RENEWED_SHARE: u64 = 16;
 /// Pending ranges from which on rounds start.
 const RANGES_PRESSING: usize = 1024;
 
@@ -441,7 +443,20 @@ impl WriteBack {
         add(&self.counters.rounds, 1);
         add(&self.counters.blocks, done.blocks);
         add(&self.counters.superseded, done.superseded);
+        self.renew_holds(done.blocks);
         shared.trail.advance();
+    }
+
+    /// Lets the log free commits of blocks that are never ready to be written back, after a round that has written `blocks`.
+    fn renew_holds(&self, blocks: u64) {
+        let shared = &*self.shared;
+        let (trail, most) = (&shared.trail, blocks.div_ceil(RENEWED_SHARE));
+        let durable = trail.durable();
+        let before = Lsn(durable
+            .0
+            .saturating_sub(trail.retained_commits() as u64 / 2));
+        let mut pinned = shared.pinned.borrow_mut();
+        pinned.renew(before, durable, most as usize, trail);
     }
 
     /// No block may be written back yet: makes the log durable, or waits for it to be written.

@@ -47,6 +47,6 @@ pub use kind::{Kind, try_script};
 pub use oracle::Oracle;
 pub use run::run_script;
 pub use script::{End, Generation, Op, Script};
-pub use seeds::{Regression, regressions, share};
+pub use seeds::{Regression, regressions};
 pub use shrink::shrink;
 pub use workload::{fill, read_stamps};

@@ -11,11 +11,13 @@ pub mod filters;
 mod image;
 pub mod nanos;
 mod payload;
+mod share;
 mod timing;
 mod world;
 
 pub use fault::{Budget, Fault, FaultKind, Place, Struck};
 pub use image::DiskImage;
+pub use share::share;
 pub use timing::{Done, DriveRequest, Kind, Timing};
 pub use world::{
     Crash, HOST_PER_REQUEST, HOST_PS_PER_BYTE, Jitter, JitterTimes, SimDisk, SimDriver, SimOptions,

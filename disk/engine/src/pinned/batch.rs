@@ -139,12 +139,15 @@ impl Pinned {
                 return false;
             }
             holds.release(block.hold);
+            let is_newest = block.writing == Some(block.lsn);
             match block.next_hold.take() {
-                Some(next) => {
+                Some(next) if !is_newest => {
                     (block.hold, block.writing) = (next, None);
                     false
                 }
-                None => {
+                next => {
+                    // The image that the hold would have moved to.
+                    next.into_iter().for_each(|next| holds.release(next));
                     holds.at_home(*number, block.hold);
                     true
                 }

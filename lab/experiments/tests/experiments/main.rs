@@ -32,6 +32,11 @@ pub fn run(name: &str, seed: u64) -> Report {
         "heads" => Some(DriveFile::of_library("mimic80")),
         _ => None,
     };
+    run_on(drive, name, seed)
+}
+
+/// A quick run of `name` on a drive, or on its own ones.
+pub fn run_on(drive: Option<DriveFile>, name: &str, seed: u64) -> Report {
     let experiment = find(name).unwrap();
     let run = Run {
         drive,

@@ -14,7 +14,8 @@ use tonearm_disk::{CreateParams, MemberDevice, MemberSpace, NewMember, plan_crea
 use tonearm_engine::{Engine, OpenOptions};
 use tonearm_format::Roles;
 use tonearm_rt::{DeviceId, Rt};
-use tonearm_sim::{Oracle, share};
+use tonearm_sim::Oracle;
+use tonearm_world::share;
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
 #[derive(Clone, Copy)]
