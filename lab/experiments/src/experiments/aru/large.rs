@@ -137,10 +137,16 @@ fn findings(lines: &[Vec<(f64, f64)>], bandwidth: [f64; 2], outcome: &mut Outcom
     outcome.findings.extend([
         Finding::shown(
             "a large file, write1: share of the drive's bandwidth",
-            of_bandwidth(ALONE_AT),
+            of_bandwidth(NEW_AT),
             "%",
         )
         .paper("85")
+        .bound(Bound::AtLeast(85.0)),
+        Finding::shown(
+            "a large file, write1, file system of the store: share of the drive's bandwidth",
+            of_bandwidth(ALONE_AT),
+            "%",
+        )
         .bound(Bound::AtLeast(85.0)),
         Finding::shown(
             "a large file, write1, Minix: share of the drive's bandwidth",
