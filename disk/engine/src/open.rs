@@ -97,8 +97,7 @@ async fn open(
         let footprint = footprint.into_inner();
         footprint.recover(&superblock, &devices, &*home).await?;
         superblock.log = log;
-        log_drives.restore_sheets(pool).await?;
-        begin_epoch(pool, &devices, &mut superblock, &options).await?;
+        begin_epoch(pool, &devices, &log_drives, &mut superblock, &options).await?;
     }
     let start = TrailStart {
         epoch: superblock.epoch,
@@ -166,9 +165,11 @@ async fn changed(
 async fn begin_epoch(
     pool: &BufPool,
     devices: &[Rc<dyn Device>],
+    log_drives: &LogDrives,
     superblock: &mut Superblock,
     options: &OpenOptions,
 ) -> Result<(), EngineError> {
+    log_drives.restore_sheets(pool).await?;
     superblock.epoch += 1;
     superblock.generation += 1;
     superblock.state = StoreState::Open;

@@ -56,38 +56,7 @@ pub fn plan_array(
     let parity = array.level == ArrayLevel::Raid5;
     let row_bytes = (members.len() - usize::from(parity)) as u64 * unit;
     let records_bytes = if parity { records_bytes(unit) } else { 0 };
-    // All members count as large as the smallest. The home may begin up to a stripe later than it would elsewhere, and the
-    // trailer area of the array then lies that many whole MiB later.
-    let smallest = members.iter().filter_map(|member| member.available_bytes);
-    let available = smallest.min().map(|bytes| {
-        let rows = trailer_offset(bytes).saturating_sub(HEADER_AREA_BYTES) / unit;
-        let later = row_bytes.next_multiple_of(HEADER_AREA_BYTES);
-        (rows * row_bytes).saturating_sub(later)
-    });
-    // The parity records lie between the log and the trailer area.
-    let of_primary = |bytes: u64| {
-        let end = trailer_offset(bytes).saturating_sub(records_bytes);
-        end / HEADER_AREA_BYTES * HEADER_AREA_BYTES + HEADER_AREA_BYTES
-    };
-    let logical = [
-        MemberSpace {
-            roles: Roles {
-                log: true,
-                data: false,
-            },
-            available_bytes: primary.available_bytes.map(of_primary),
-            ..primary.clone()
-        },
-        MemberSpace {
-            roles: Roles {
-                log: false,
-                data: true,
-            },
-            available_bytes: available,
-            uuid: array.uuid,
-            path: "array".into(),
-        },
-    ];
+    let logical = logical_members(array, primary, members, row_bytes, records_bytes);
     let mut plan = plan_create(params, &logical)?;
     let superblock = &mut plan.superblock;
     superblock.array = Some(array.level);
@@ -127,6 +96,48 @@ pub fn plan_array(
         descriptor,
     };
     Ok((plan, of_array))
+}
+
+/// The members of the store over the array: the primary one, and the array.
+fn logical_members(
+    array: &ArrayParams,
+    primary: &MemberSpace,
+    members: &[MemberSpace],
+    row_bytes: u64,
+    records_bytes: u64,
+) -> [MemberSpace; 2] {
+    // All members count as large as the smallest. The home may begin up to a stripe later than it would elsewhere, and the
+    // trailer area of the array then lies that many whole MiB later.
+    let smallest = members.iter().filter_map(|member| member.available_bytes);
+    let available = smallest.min().map(|bytes| {
+        let rows = trailer_offset(bytes).saturating_sub(HEADER_AREA_BYTES) / array.stripe_bytes;
+        let later = row_bytes.next_multiple_of(HEADER_AREA_BYTES);
+        (rows * row_bytes).saturating_sub(later)
+    });
+    // The parity records lie between the log and the trailer area.
+    let of_primary = |bytes: u64| {
+        let end = trailer_offset(bytes).saturating_sub(records_bytes);
+        end / HEADER_AREA_BYTES * HEADER_AREA_BYTES + HEADER_AREA_BYTES
+    };
+    [
+        MemberSpace {
+            roles: Roles {
+                log: true,
+                data: false,
+            },
+            available_bytes: primary.available_bytes.map(of_primary),
+            ..primary.clone()
+        },
+        MemberSpace {
+            roles: Roles {
+                log: false,
+                data: true,
+            },
+            available_bytes: available,
+            uuid: array.uuid,
+            path: "array".into(),
+        },
+    ]
 }
 
 /// Bytes for the parity records of stripe units of `unit` bytes.

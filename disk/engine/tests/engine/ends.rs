@@ -179,7 +179,7 @@ async fn open(
 fn groups(members: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
     (0..members)
         .map(|index| index..index + 1)
-        .chain([0..members])
+        .chain(std::iter::once(0..members))
 }
 
 #[test]
