@@ -119,7 +119,7 @@ fn archives_match_stores_and_continue_after_cuts() {
     );
 }
 
-/// Runs long enough for the cleaner, with blocks that are overwritten in place meanwhile. Few seeds carry a note: 26 does.
+/// Runs long enough for the cleaner, with blocks that are overwritten in place meanwhile. Few seeds carry a note: 1 does.
 #[test]
 fn long_runs_in_which_the_cleaner_works_lose_nothing() {
     let mut total = Outcome::default();
@@ -129,7 +129,7 @@ fn long_runs_in_which_the_cleaner_works_lose_nothing() {
         generations: 1,
         ..SIZE
     };
-    for seed in [24, 26] {
+    for seed in [1, 24] {
         total.add(&passes(Kind::PowerCuts, seed, long));
     }
     for met in [Met::Overwrite, Met::Heated, Met::Cleaned, Met::CarriedNote] {
