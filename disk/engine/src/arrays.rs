@@ -33,8 +33,10 @@ use tonearm_device::{
     ArrayFuture, Device, DeviceIo, DirtyRanges, Events, Known, OnProgress, Redundancy,
     RepairOutcome, Section,
 };
-use tonearm_format::{ArrayDescriptor, ArrayMember, HEADER_AREA_BYTES, PATH_MAX, Uuid};
-use tonearm_rt::{Data, Op};
+use tonearm_format::{
+    ArrayDescriptor, ArrayMember, HEADER_AREA_BYTES, PATH_MAX, Uuid, trailer_offset,
+};
+use tonearm_rt::{Data, IoError, Op};
 
 /// The array of an open store, as a device. Clones are handles of the same array.
 #[derive(Clone)]
@@ -131,10 +133,7 @@ impl StoreArray {
         array.save().await?;
         // What an earlier store or array has left there must not be found.
         // The flush keeps a power cut from bringing it back after the new descriptor.
-        let cleared = match device.zero(0, HEADER_AREA_BYTES).await {
-            Ok(()) => device.flush().await,
-            failed => failed,
-        };
+        let cleared = clear_descriptors(&device).await;
         cleared.map_err(|error| refuse(format!("its header area cannot be written: {error}")))?;
         if let MemberState::Rebuilding { .. } = array.member_states()[missing.member] {
             // The replacement that is being rebuilt is itself replaced.
@@ -149,7 +148,7 @@ impl StoreArray {
             })?;
         }
         let member = MemberDevice::new(device.clone());
-        let section = section_of(&member, needed);
+        let section = section_of(&member, keeper.descriptor().stripes_end());
         let placed = || keeper.put(missing.member, member, ArrayMember { uuid, path });
         array.replace_and_save(section, placed).await?;
         match array.member_states()[missing.member] {
@@ -173,9 +172,17 @@ impl StoreArray {
     }
 }
 
+/// Overwrites the header and the trailer area of a new member, durably.
+async fn clear_descriptors(device: &Rc<dyn Device>) -> Result<(), IoError> {
+    for area in [0, trailer_offset(device.size_bytes())] {
+        device.zero(area, HEADER_AREA_BYTES).await?;
+    }
+    device.flush().await
+}
+
 /// The part of a member that holds stripes.
-fn section_of(member: &MemberDevice, member_bytes: u64) -> Rc<dyn Device> {
-    let range = HEADER_AREA_BYTES..member_bytes;
+fn section_of(member: &MemberDevice, stripes_end: u64) -> Rc<dyn Device> {
+    let range = HEADER_AREA_BYTES..stripes_end;
     Rc::new(Section::new(member.device.clone(), range))
 }
 

@@ -5,15 +5,16 @@ use crate::params::{CreateParams, MemberSpace};
 use crate::plan_log::{LogPlan, plan_log};
 use crate::{log_drives, superblocks};
 use async_recursion::async_recursion as boxed;
+use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn};
 use tonearm_device::Device;
 use tonearm_format::{
     BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, HEADER_AREA_BYTES, HeadKind, LogState, MEMBERS_MAX,
-    MemberEntry, PATH_MAX, SECTOR, SYSTEM_BLOCKS, State, Superblock, TrackSheet,
+    MemberEntry, PATH_MAX, SECTOR, SYSTEM_BLOCKS, State, Superblock, TrackSheet, trailer_offset,
 };
 use tonearm_layout::layouts::{self, DataSpace};
-use tonearm_rt::Rt;
+use tonearm_rt::{IoError, Rt};
 
 /// Bytes zeroed by one operation on a device that is not blank.
 const ZERO_STEP: u64 = 1 << 30;
@@ -73,7 +74,7 @@ pub fn plan_create(
         .filter(|(entry, _)| entry.roles.data)
         .map(|(entry, member)| DataSpace {
             offset: entry.data_offset,
-            available_bytes: member.available_bytes,
+            available_bytes: member.available_bytes.map(trailer_offset),
         })
         .collect();
     let home = layouts::plan(&params.home, params.block_size, size_blocks, &spaces)?;
@@ -103,11 +104,12 @@ pub fn plan_create(
         },
         size_blocks,
         created_unix_s: params.created_unix_s,
+        trailer_offset: 0,
         layout: home.layout,
         array: None,
         members: entries,
     };
-    let member_bytes = (0..members.len()).map(|index| bytes_of(&superblock, index));
+    let member_bytes = (0..members.len()).map(|index| superblock.member_bytes(index));
     Ok(CreatePlan {
         member_bytes: member_bytes.collect(),
         superblock,
@@ -168,13 +170,37 @@ fn entries(members: &[MemberSpace], log_bytes: u64, ends: Vec<(usize, u64)>) -> 
     entries
 }
 
-/// Bytes that member `index` needs.
-fn bytes_of(superblock: &Superblock, index: usize) -> u64 {
-    let entry = &superblock.members[index];
-    if entry.roles.data {
-        return superblock.data_end(index);
+/// Makes `range` of `device` read as zeroes. `progress` gets the bytes of each step.
+///
+/// # Errors
+/// What the device said.
+pub(crate) async fn clear(
+    device: &Rc<dyn Device>,
+    range: Range<u64>,
+    mut progress: impl FnMut(u64),
+) -> Result<(), IoError> {
+    let mut at = range.start;
+    while at < range.end {
+        let step = ZERO_STEP.min(range.end - at);
+        device.punch(at, step).await?;
+        at += step;
+        progress(step);
     }
-    superblock.log_range(index).end.max(HEADER_AREA_BYTES)
+    Ok(())
+}
+
+/// Clears the first `bytes` of `device`, and its trailer area: what an earlier store has left there must not be found.
+///
+/// # Errors
+/// What the device said.
+pub(crate) async fn clear_member(
+    device: &Rc<dyn Device>,
+    bytes: u64,
+    mut progress: impl FnMut(u64),
+) -> Result<(), IoError> {
+    clear(device, 0..bytes, &mut progress).await?;
+    let trailer = trailer_offset(device.size_bytes());
+    clear(device, trailer..trailer + HEADER_AREA_BYTES, |_| {}).await
 }
 
 /// Writes an empty store: zeroes where zeroes must be, then the superblocks. `progress` gets bytes done
@@ -209,18 +235,16 @@ async fn write_empty(
         .sum();
     let mut done = 0;
     for (index, (member, bytes)) in members.iter().zip(&plan.member_bytes).enumerate() {
-        let failed = |error| EngineError::Superblock {
+        let failed = |error| EngineError::Clear {
             member: member.device.name().to_string(),
-            what: "clearing the space after",
             error,
         };
-        let mut at = 0;
-        while !member.blank && at < *bytes {
-            let step = ZERO_STEP.min(bytes - at);
-            member.device.punch(at, step).await.map_err(failed)?;
-            at += step;
-            done += step;
-            progress(done, total);
+        if !member.blank {
+            let cleared = clear_member(&member.device, *bytes, |step| {
+                done += step;
+                progress(done, total);
+            });
+            cleared.await.map_err(failed)?;
         }
         let log = superblock.log_range(index);
         if !log.is_empty() && !member.log_written {

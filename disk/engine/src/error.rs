@@ -94,6 +94,14 @@ pub enum EngineError {
         /// The cause.
         error: IoError,
     },
+    /// Space that must read as zeroes could not be cleared.
+    #[error("{member}: clearing the space of the store failed: {error}")]
+    Clear {
+        /// Path of the member.
+        member: String,
+        /// The cause.
+        error: IoError,
+    },
     /// The sheet of a log drive could not be read or written.
     #[error("{member}: {what} of the track sheet failed: {error}")]
     Sheet {
@@ -107,7 +115,7 @@ pub enum EngineError {
     /// Both copies of the sheet of a log drive are gone.
     #[error(
         "{member}: both copies of the track sheet are damaged ({cause}): it alone says where the log's \
-         tracks are; restore the first MiB of the member from a backup"
+         tracks are; restore the first MiB or the last one of the member from a backup"
     )]
     SheetLost {
         /// Path of the member.
@@ -147,7 +155,7 @@ pub enum EngineError {
     /// The descriptor of the store's array is gone.
     #[error(
         "{member}: no copy of the array's descriptor is valid; it alone says which members the array has; restore the \
-         first MiB of the member from a backup"
+         first MiB or the last one of the member from a backup"
     )]
     ArrayDescriptorLost {
         /// Path of the primary member.

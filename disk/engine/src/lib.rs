@@ -18,6 +18,7 @@
 // Plain data and policy.
 mod access;
 mod archived;
+mod copies;
 mod error;
 mod options;
 mod params;

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::Device;
 use tonearm_format::{
-    FormatError, HeadKind, SECTOR, SHEET_OFFSETS, SkipAxis, SkipTable, Superblock, TrackSheet,
+    FormatError, HeadKind, SECTOR, SkipAxis, SkipTable, Superblock, TrackSheet, sheet_offsets,
 };
 use tonearm_head::{
     Delta, Deltas, Formula, Grid, Head, Mimic, Online, Sequential, Steps, Table, TrackMap,
@@ -21,6 +21,8 @@ pub(crate) struct LogDrives {
     pub geometry: LogGeometry,
     kind: HeadKind,
     sheets: Vec<TrackSheet>,
+    /// Copies of the sheets that are lost: the index of the drive and the offset of the copy.
+    lost: Vec<(usize, u64)>,
 }
 
 impl LogDrives {
@@ -35,10 +37,12 @@ impl LogDrives {
     ) -> Result<Self, EngineError> {
         let kind = superblock.head;
         let indexes: Vec<usize> = superblock.log_members().collect();
-        let mut sheets = Vec::new();
+        let (mut sheets, mut lost) = (Vec::new(), Vec::new());
         if kind != HeadKind::Sequential {
-            for index in &indexes {
-                sheets.push(load_sheet(pool, superblock, *index, &members[*index]).await?);
+            for (drive, index) in indexes.iter().enumerate() {
+                let (sheet, bad) = load_sheet(pool, superblock, *index, &members[*index]).await?;
+                sheets.push(sheet);
+                lost.extend(bad.into_iter().map(|offset| (drive, offset)));
             }
         }
         let geometry = LogGeometry::of(superblock, &sheets).map_err(|why| EngineError::Tracks {
@@ -63,7 +67,26 @@ impl LogDrives {
             geometry,
             kind,
             sheets,
+            lost,
         })
+    }
+
+    /// Writes the lost copies of the sheets again. The superblocks of the opening make them durable.
+    ///
+    /// # Errors
+    /// When a drive cannot be written.
+    pub async fn restore_sheets(&self, pool: &BufPool) -> Result<(), EngineError> {
+        for (drive, offset) in &self.lost {
+            let device = &self.devices[*drive];
+            let data = Data::whole(pool.copy_of(&self.sheets[*drive].encode()));
+            let written = device.write(*offset, data).await;
+            written.map_err(|error| EngineError::Sheet {
+                member: device.name().to_string(),
+                what: "writing",
+                error,
+            })?;
+        }
+        Ok(())
     }
 
     /// A predictor for each drive; none when the next sector is as good as any.
@@ -184,7 +207,7 @@ pub(crate) async fn store_sheets(
             error,
         };
         let bytes = sheet.encode();
-        for offset in SHEET_OFFSETS {
+        for offset in sheet_offsets(device.size_bytes()) {
             let data = Data::whole(pool.copy_of(&bytes));
             device.write(offset, data).await.map_err(failed)?;
         }
@@ -193,37 +216,40 @@ pub(crate) async fn store_sheets(
     Ok(())
 }
 
+/// The sheet of member `index`, and the offsets of its copies that are not there.
 async fn load_sheet(
     pool: &BufPool,
     superblock: &Superblock,
     index: usize,
     device: &Rc<dyn Device>,
-) -> Result<TrackSheet, EngineError> {
+) -> Result<(TrackSheet, Vec<u64>), EngineError> {
     let mut cause = FormatError::Signature("track sheet");
-    let mut unreadable = None;
-    for offset in SHEET_OFFSETS {
-        let read = match read_sheet(pool, device, offset).await {
-            Ok(read) => read,
+    let (mut found, mut lost, mut unreadable) = (None, Vec::new(), None);
+    let is_own = |sheet: &TrackSheet| {
+        sheet.store == superblock.store && usize::from(sheet.member_index) == index
+    };
+    for offset in sheet_offsets(device.size_bytes()) {
+        match read_sheet(pool, device, offset).await {
+            Ok(Ok(sheet)) if is_own(&sheet) => {
+                found.get_or_insert(sheet);
+                continue;
+            }
+            Ok(Ok(_)) => cause = FormatError::Signature("track sheet of this member"),
+            Ok(Err(error)) => cause = error,
             // The other copy is as good as this one.
             Err(error) => {
                 unreadable.get_or_insert(error);
-                continue;
             }
-        };
-        match read {
-            Ok(sheet)
-                if sheet.store == superblock.store && usize::from(sheet.member_index) == index =>
-            {
-                return Ok(sheet);
-            }
-            Ok(_) => cause = FormatError::Signature("track sheet of this member"),
-            Err(error) => cause = error,
         }
+        lost.push(offset);
     }
-    Err(unreadable.unwrap_or(EngineError::SheetLost {
-        member: device.name().to_string(),
-        cause,
-    }))
+    let sheet = found.ok_or_else(|| {
+        unreadable.unwrap_or(EngineError::SheetLost {
+            member: device.name().to_string(),
+            cause,
+        })
+    })?;
+    Ok((sheet, lost))
 }
 
 async fn read_sheet(
@@ -279,6 +305,7 @@ mod tests {
             },
             kind: HeadKind::Formula,
             sheets: vec![TrackSheet::default()],
+            lost: Vec::new(),
         };
         assert_eq!(drives.heads().len(), 1);
     }

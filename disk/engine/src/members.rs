@@ -7,7 +7,7 @@ use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::Device;
 use tonearm_device::stack::{self, Storage};
-use tonearm_format::{HEADER_AREA_BYTES, Superblock};
+use tonearm_format::Superblock;
 use tonearm_trail::WriteCache;
 
 /// The members of a store that belong together.
@@ -118,12 +118,7 @@ fn check_size(
     superblock: &Superblock,
     index: usize,
 ) -> Result<(), EngineError> {
-    let entry = &superblock.members[index];
-    let mut needed = HEADER_AREA_BYTES;
-    needed = needed.max(superblock.log_range(index).end);
-    if entry.roles.data {
-        needed = needed.max(superblock.data_end(index));
-    }
+    let needed = superblock.member_bytes(index);
     let found = member.device.size_bytes();
     if found < needed {
         return Err(EngineError::Truncated {

@@ -2,6 +2,7 @@
 
 use crate::access::Access;
 use crate::archived::Archived;
+use crate::create::clear;
 use crate::engine::{Counters, Engine, Inner};
 use crate::error::EngineError;
 use crate::images::Images;
@@ -60,7 +61,7 @@ async fn open(
         devices,
         unreadable,
     } = assemble(pool, members, &options).await?;
-    let mut superblock = changed(superblock, &devices, &options)?;
+    let mut superblock = changed(superblock, &devices, &options).await?;
     let home = layouts::open(rt, pool, &superblock, &devices, options.home()).await?;
     let memory = Semaphore::new(rt, options.memory_bytes);
     let log_drives = LogDrives::load(pool, &superblock, &devices).await?;
@@ -96,7 +97,7 @@ async fn open(
         let footprint = footprint.into_inner();
         footprint.recover(&superblock, &devices, &*home).await?;
         superblock.log = log;
-        begin_epoch(pool, &devices, &mut superblock, &options).await?;
+        begin_epoch(pool, &devices, &log_drives, &mut superblock, &options).await?;
     }
     let start = TrailStart {
         epoch: superblock.epoch,
@@ -128,8 +129,9 @@ async fn open(
     Ok(Engine::start(Rc::new(shared), superblock, report))
 }
 
-/// `superblock` with the size and the placement that the caller wants from now on.
-fn changed(
+/// `superblock` with the size and the placement that the caller wants from now on. The space that is added is cleared: the
+/// trailer area may have been there while the member was shorter.
+async fn changed(
     mut superblock: Superblock,
     devices: &[Rc<dyn Device>],
     options: &OpenOptions,
@@ -145,6 +147,12 @@ fn changed(
                 needed,
             });
         }
+        let added = superblock.data_end(index)..larger.data_end(index);
+        let cleared = clear(&devices[index], added, |_| {}).await;
+        cleared.map_err(|error| EngineError::Clear {
+            member: devices[index].name().to_string(),
+            error,
+        })?;
         superblock = larger;
     }
     if let Some(placement) = options.placement {
@@ -157,9 +165,11 @@ fn changed(
 async fn begin_epoch(
     pool: &BufPool,
     devices: &[Rc<dyn Device>],
+    log_drives: &LogDrives,
     superblock: &mut Superblock,
     options: &OpenOptions,
 ) -> Result<(), EngineError> {
+    log_drives.restore_sheets(pool).await?;
     superblock.epoch += 1;
     superblock.generation += 1;
     superblock.state = StoreState::Open;

@@ -5,7 +5,7 @@ use crate::log_drives;
 use crate::params::{CreateParams, HeadParams, MemberSpace};
 use tonearm_format::{
     HEADER_AREA_BYTES, HeadKind, LOG_TRACKS_MIN, SECTOR, SHEET_BYTES_MAX, TRACK_OVERHEAD_SECTORS,
-    TrackSheet,
+    TrackSheet, trailer_offset,
 };
 use tonearm_head::TrackMap;
 
@@ -140,7 +140,7 @@ fn plan_physical(
     let mut maps = Vec::new();
     for ((_, member), drive) in members.iter().zip(&head.drives) {
         let wanted = wanted_bytes(params, member) / members.len() as u64;
-        let end = member.available_bytes.unwrap_or(u64::MAX) / DRIVE_SECTOR;
+        let end = member.available_bytes.map_or(u64::MAX, trailer_offset) / DRIVE_SECTOR;
         let all = drive
             .tracks
             .iter()
@@ -200,7 +200,7 @@ fn wanted_bytes(params: &CreateParams, member: &MemberSpace) -> u64 {
     let own_device = member.available_bytes.filter(|_| !member.roles.data);
     let wanted = params
         .log_bytes
-        .or(own_device.map(|bytes| bytes.saturating_sub(HEADER_AREA_BYTES)));
+        .or(own_device.map(|bytes| trailer_offset(bytes).saturating_sub(HEADER_AREA_BYTES)));
     wanted.unwrap_or((params.size_bytes / 2).clamp(LOG_DEFAULT.0, LOG_DEFAULT.1))
 }
 
@@ -228,7 +228,7 @@ fn even_tracks(
         ));
     }
     if let Some(available) = member.available_bytes
-        && HEADER_AREA_BYTES + tracks * track > available
+        && HEADER_AREA_BYTES + tracks * track > trailer_offset(available)
     {
         return fail(format!(
             "the log of {wanted} bytes does not fit on its member of {available} bytes; choose a smaller --log-size"

@@ -111,7 +111,8 @@ impl Footprint {
             if superblock.members[index].roles.data {
                 interrupted = of_home.next().expect("a home member for each data member");
             }
-            let slots = (0..SUPERBLOCK_SLOTS).map(superblock_offset);
+            let slots =
+                (0..SUPERBLOCK_SLOTS).map(|slot| superblock_offset(slot, device.size_bytes()));
             let slots = slots.map(|offset| offset..offset + SECTOR as u64);
             interrupted.changed.extend(slots);
             let log = superblock.log_range(index);

@@ -1,21 +1,25 @@
 //! Reading and writing the superblocks of all members.
 //!
-//! Every update has the next generation. It goes to two of the four slots of each member first, so that a power cut in
-//! its middle leaves the older update whole. Once it is durable there, the other two slots follow, so that damage to
-//! two copies does not bring back an older state. The first two slots are those without the member's newest generation,
-//! if there are such: after several power cuts in a row the other two may be the only valid ones. A slot that cannot be
-//! read counts as invalid, and is written anew with the others.
+//! Every update has the next generation. It goes to one pair of slots of each member first, at the front of the member or
+//! at its end, so that a power cut in its middle leaves the older update whole. Once it is durable there, the other pair
+//! follows, so that the loss of either end does not bring back an older state. The first pair is the one without the
+//! member's newest generation, if there is such: after several power cuts in a row the other one may be the only valid one
+//! (`copies.rs`). A slot that cannot be read counts as invalid, and is written anew with the others.
+//!
+//! A member that has another size than at the last update opens from the front, and the update goes to its new end first.
 //!
 //! The data members are written and flushed before the log member. The log member's superblock counts, so it never
 //! names an epoch that a data member does not have.
 
+use crate::copies::Copies;
 use crate::error::{EngineError, UnreadableSlot};
-use std::cmp::Ordering;
 use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::Device;
-use tonearm_format::{FormatError, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock_offset};
-use tonearm_rt::Data;
+use tonearm_format::{
+    FormatError, SECTOR, SUPERBLOCK_SLOTS, Superblock, superblock_offset, trailer_offset,
+};
+use tonearm_rt::{Data, IoError};
 
 /// A member as the opener found it.
 #[derive(Clone)]
@@ -38,12 +42,52 @@ impl MemberDevice {
 pub struct MemberSuperblock {
     /// The newest valid copy.
     pub superblock: Superblock,
-    /// Slots with a valid copy, of any generation.
+    /// Slots with a valid copy of this superblock, of any generation.
     pub valid_slots: u64,
-    /// Slots that hold neither a valid copy nor zeroes.
+    /// Slots that hold anything else: also those at the end of a member whose size has changed since the last update.
     pub damaged_slots: Vec<u64>,
     /// Slots that the device could not read.
     pub unreadable_slots: Vec<UnreadableSlot>,
+}
+
+/// What the slots of a device hold.
+#[derive(Default)]
+struct Slots {
+    copies: Copies<Superblock>,
+    /// Slots that the device could not read.
+    unreadable: Vec<(u64, IoError)>,
+    /// The most useful reason why a copy is not valid.
+    cause: Option<FormatError>,
+}
+
+impl Slots {
+    async fn read(pool: &BufPool, device: &Rc<dyn Device>) -> Self {
+        let (mut slots, size) = (Self::default(), device.size_bytes());
+        for slot in 0..SUPERBLOCK_SLOTS {
+            let offset = superblock_offset(slot, size);
+            if offset + SECTOR as u64 > size {
+                continue;
+            }
+            match device.read(offset, pool.alloc(SECTOR)).await {
+                Ok(bytes) => slots.decode(slot, &bytes),
+                Err(error) => slots.unreadable.push((slot, error)),
+            }
+        }
+        slots.copies.drop_foreign(trailer_offset(size));
+        slots
+    }
+
+    fn decode(&mut self, slot: u64, bytes: &[u8]) {
+        match Superblock::decode(bytes) {
+            Ok(found) => self.copies.put(slot, found),
+            Err(error) => {
+                let known = self.cause.as_ref();
+                if known.is_none_or(|known| rank(known) < rank(&error)) {
+                    self.cause = Some(error);
+                }
+            }
+        }
+    }
 }
 
 /// Reads the newest valid superblock of `device`.
@@ -51,55 +95,27 @@ pub struct MemberSuperblock {
 /// # Errors
 /// When no slot has one; every slot that cannot be read is named.
 pub async fn load(pool: &BufPool, member: &MemberDevice) -> Result<MemberSuperblock, EngineError> {
-    let mut best: Option<Superblock> = None;
-    let (mut valid_slots, mut damaged_slots, mut cause) = (0, Vec::new(), None);
-    let mut unreadable_slots = Vec::new();
-    for slot in 0..SUPERBLOCK_SLOTS {
-        let offset = superblock_offset(slot);
-        if offset + SECTOR as u64 > member.device.size_bytes() {
-            continue;
-        }
-        let read = member.device.read(offset, pool.alloc(SECTOR)).await;
-        let bytes = match read {
-            Ok(bytes) => bytes,
-            Err(error) => {
-                unreadable_slots.push(UnreadableSlot {
-                    member: member.path.clone(),
-                    slot,
-                    offset,
-                    error,
-                });
-                continue;
-            }
-        };
-        match Superblock::decode(&bytes) {
-            Ok(found) => {
-                valid_slots += 1;
-                if best
-                    .as_ref()
-                    .is_none_or(|best| best.generation < found.generation)
-                {
-                    best = Some(found);
-                }
-            }
-            Err(error) => {
-                if bytes.iter().any(|byte| *byte != 0) {
-                    damaged_slots.push(slot);
-                }
-                if cause
-                    .as_ref()
-                    .is_none_or(|cause| rank(cause) < rank(&error))
-                {
-                    cause = Some(error);
-                }
-            }
-        }
-    }
-    if let Some(superblock) = best {
+    let Slots {
+        copies,
+        unreadable,
+        cause,
+    } = Slots::read(pool, &member.device).await;
+    let missing_slots = copies.missing();
+    let unreadable_slots: Vec<UnreadableSlot> = unreadable
+        .into_iter()
+        .map(|(slot, error)| UnreadableSlot {
+            member: member.path.clone(),
+            slot,
+            offset: superblock_offset(slot, member.device.size_bytes()),
+            error,
+        })
+        .collect();
+    if let Some((superblock, _)) = copies.into_newest() {
+        let is_readable = |slot: &u64| unreadable_slots.iter().all(|other| other.slot != *slot);
         return Ok(MemberSuperblock {
             superblock,
-            valid_slots,
-            damaged_slots,
+            valid_slots: SUPERBLOCK_SLOTS - missing_slots.len() as u64,
+            damaged_slots: missing_slots.into_iter().filter(is_readable).collect(),
             unreadable_slots,
         });
     }
@@ -181,16 +197,19 @@ pub async fn store(
             what,
             error,
         };
+        let size = device.size_bytes();
         let own = Superblock {
             member_index: index as u16,
+            trailer_offset: trailer_offset(size),
             ..superblock.clone()
         };
         let bytes = own.encode();
-        let first = first_pair(pool, device, superblock.generation).await;
+        let slots = Slots::read(pool, device).await;
+        let first = slots.copies.first_pair(superblock.generation);
         for pair in [first, (first + 2) % SUPERBLOCK_SLOTS] {
             for slot in [pair, pair + 1] {
                 let data = Data::whole(pool.copy_of(&bytes));
-                let written = device.write(superblock_offset(slot), data).await;
+                let written = device.write(superblock_offset(slot, size), data).await;
                 written.map_err(|error| failed("writing", error))?;
             }
             if flush {
@@ -200,25 +219,4 @@ pub async fn store(
         }
     }
     Ok(())
-}
-
-/// The first slot of the pair to which an update of `generation` goes first.
-async fn first_pair(pool: &BufPool, device: &Rc<dyn Device>, generation: u64) -> u64 {
-    let mut newest = [None; 2];
-    for slot in 0..SUPERBLOCK_SLOTS {
-        let offset = superblock_offset(slot);
-        if offset + SECTOR as u64 > device.size_bytes() {
-            continue;
-        }
-        // A slot that cannot be read counts as torn.
-        let bytes = device.read(offset, pool.alloc(SECTOR)).await;
-        let found = bytes.ok().and_then(|bytes| Superblock::decode(&bytes).ok());
-        let pair = &mut newest[(slot / 2) as usize];
-        *pair = (*pair).max(found.map(|found| found.generation));
-    }
-    match newest[0].cmp(&newest[1]) {
-        Ordering::Less => 0,
-        Ordering::Greater => 2,
-        Ordering::Equal => generation % 2 * 2,
-    }
 }

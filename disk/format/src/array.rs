@@ -7,7 +7,7 @@
 
 use crate::error::check_numbers;
 use crate::geometry::{
-    COUNTER_MAX, HEADER_AREA_BYTES, SECTOR, SUPERBLOCK_SLOTS, superblock_offset,
+    COUNTER_MAX, HEADER_AREA_BYTES, SECTOR, SLOT_BYTES, bytes_with_trailer, superblock_offset,
 };
 use crate::seal::{check, seal};
 use crate::superblock::PATH_MAX;
@@ -27,10 +27,10 @@ const NONE: u16 = u16::MAX;
 const FLAG_CLEAN: u16 = 1;
 const FLAG_REPLACED: u16 = 2;
 
-/// Byte offset of copy `slot` of a descriptor: the end of the part of the header area that begins with superblock slot
-/// `slot`.
-pub const fn array_offset(slot: u64) -> u64 {
-    superblock_offset(slot) + HEADER_AREA_BYTES / SUPERBLOCK_SLOTS - ARRAY_BYTES as u64
+/// Byte offset of copy `slot` of a descriptor on a member of `member_bytes` bytes: the end of the part of the header or
+/// trailer area that begins with superblock slot `slot`.
+pub const fn array_offset(slot: u64, member_bytes: u64) -> u64 {
+    superblock_offset(slot, member_bytes) + SLOT_BYTES - ARRAY_BYTES as u64
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
@@ -53,7 +53,8 @@ struct Raw {
     rebuilt_rows: U64,
     records_offset: U64,
     records_bytes: U64,
-    reserved_b: [u8; 24],
+    trailer_offset: U64,
+    reserved_b: [u8; 16],
     members: [RawMember; ARRAY_MEMBERS_MAX],
     reserved_c: [u8; 896],
 }
@@ -152,6 +153,8 @@ pub struct ArrayDescriptor {
     pub records_offset: u64,
     /// Bytes of the parity records.
     pub records_bytes: u64,
+    /// Byte offset of the trailer area on the device of this copy when it was written.
+    pub trailer_offset: u64,
     /// The members in their order.
     pub members: Vec<ArrayMember>,
 }
@@ -188,6 +191,7 @@ impl ArrayDescriptor {
             .into();
         raw.records_offset = self.records_offset.into();
         raw.records_bytes = self.records_bytes.into();
+        raw.trailer_offset = self.trailer_offset.into();
         for (slot, member) in raw.members.iter_mut().zip(&self.members) {
             slot.uuid = member.uuid;
             slot.path_len = (member.path.len() as u16).into();
@@ -242,6 +246,7 @@ impl ArrayDescriptor {
             }),
             records_offset: raw.records_offset.get(),
             records_bytes: raw.records_bytes.get(),
+            trailer_offset: raw.trailer_offset.get(),
             members: members.iter().map(member_of).collect::<Result<_, _>>()?,
         };
         descriptor.check()?;
@@ -300,9 +305,14 @@ impl ArrayDescriptor {
         Ok(())
     }
 
+    /// Byte offset after the stripes of each member.
+    pub fn stripes_end(&self) -> u64 {
+        HEADER_AREA_BYTES + self.rows * u64::from(self.stripe_bytes)
+    }
+
     /// Bytes that each member must have.
     pub fn member_bytes(&self) -> u64 {
-        HEADER_AREA_BYTES + self.rows * u64::from(self.stripe_bytes)
+        bytes_with_trailer(self.stripes_end())
     }
 }
 

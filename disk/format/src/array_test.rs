@@ -1,8 +1,8 @@
 use crate::FORMAT_VERSION;
 use crate::{
     ARRAY_BYTES, ArrayDescriptor, ArrayLevel, ArrayMember, ArrayMissing, FormatError,
-    HEADER_AREA_BYTES, SHEET_BYTES_MAX, SHEET_OFFSETS, SUPERBLOCK_SLOTS, array_offset,
-    superblock_offset,
+    HEADER_AREA_BYTES, SECTOR, SHEET_BYTES_MAX, SUPERBLOCK_SLOTS, array_offset, bytes_with_trailer,
+    sheet_offsets, superblock_offset, trailer_offset,
 };
 
 const GONE: ArrayMissing = ArrayMissing {
@@ -28,6 +28,7 @@ fn descriptor() -> ArrayDescriptor {
         }),
         records_offset: 5 << 20,
         records_bytes: 0x11_0000,
+        trailer_offset: 0x7770_0000,
         members: (0..4)
             .map(|index| ArrayMember {
                 uuid: [10 + index; 16],
@@ -59,6 +60,7 @@ fn a_descriptor_has_its_documented_bytes() {
     assert_eq!((u32_at(64), u16_at(68)), (0x1_0000, 1));
     assert_eq!([u64_at(72), u64_at(80)], [0x1234, 0x1122]);
     assert_eq!([u64_at(88), u64_at(96)], [5 << 20, 0x11_0000]);
+    assert_eq!(u64_at(104), 0x7770_0000);
     let second = &bytes[128 + 480..];
     assert_eq!((&second[..16], second[16]), (&[11; 16][..], 6));
     assert_eq!(&second[40..46], b"disk.1");
@@ -136,17 +138,34 @@ fn impossible_descriptors_are_refused() {
 }
 
 #[test]
-fn descriptors_overlap_no_superblock_in_the_header_area() {
+fn copies_do_not_overlap_and_half_of_them_lie_at_each_end() {
+    let size = (50 << 20) + 12_288;
+    assert_eq!(trailer_offset(size), 49 << 20);
+    let range = |offset: u64, bytes: usize| offset..offset + bytes as u64;
+    let sheets = sheet_offsets(size).map(|offset| range(offset, SHEET_BYTES_MAX));
+    let mut all: Vec<_> = sheets.into_iter().collect();
     for slot in 0..SUPERBLOCK_SLOTS {
-        let range = array_offset(slot)..array_offset(slot) + ARRAY_BYTES as u64;
-        assert!(range.end <= HEADER_AREA_BYTES);
-        assert!((0..SUPERBLOCK_SLOTS).all(|other| !range.contains(&superblock_offset(other))));
-        let before_sheet = |sheet: &u64| range.end <= *sheet;
-        let after_sheet = |sheet: &u64| sheet + SHEET_BYTES_MAX as u64 <= range.start;
-        assert!(
-            SHEET_OFFSETS
-                .iter()
-                .all(|sheet| before_sheet(sheet) || after_sheet(sheet))
-        );
+        all.push(range(superblock_offset(slot, size), SECTOR));
+        all.push(range(array_offset(slot, size), ARRAY_BYTES));
     }
+    all.sort_by_key(|range| range.start);
+    assert!(all.windows(2).all(|pair| pair[0].end <= pair[1].start));
+    let is_first = |range: &&std::ops::Range<u64>| range.end <= HEADER_AREA_BYTES;
+    let is_last = |range: &&std::ops::Range<u64>| {
+        (49 << 20..50 << 20).contains(&range.start) && range.end <= 50 << 20
+    };
+    assert_eq!(all.iter().filter(is_first).count(), 5);
+    assert_eq!(all.iter().filter(is_last).count(), 5);
+}
+
+#[test]
+fn trailer_area_begins_after_the_content() {
+    for end in [1 << 20, (1 << 20) + 4096, (9 << 20) - 4096] {
+        let least = bytes_with_trailer(end);
+        for more in [0, 4096, 1 << 20, (5 << 20) + 512] {
+            assert!(trailer_offset(least + more) >= end);
+        }
+        assert!(trailer_offset(least - 1) < end);
+    }
+    assert_eq!([0, 4096, 2 << 20].map(trailer_offset), [0, 0, 1 << 20]);
 }

@@ -29,6 +29,7 @@ fn superblock() -> Superblock {
         },
         size_blocks: 1000,
         created_unix_s: 1_700_000_000,
+        trailer_offset: 49 << 20,
         members: vec![
             MemberEntry {
                 uuid: [1; 16],
@@ -97,7 +98,7 @@ fn another_version_is_reported() {
     let error = Superblock::decode(&sector).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "superblock has format version 9, this program reads version 7 alone"
+        "superblock has format version 9, this program reads version 8 alone"
     );
 }
 
@@ -273,6 +274,15 @@ fn superblock_names_the_level_of_its_array() {
         assert_eq!(encoded[248..250], [code, 0]);
         assert_eq!(Superblock::decode(&encoded), Ok(superblock));
     }
+}
+
+#[test]
+fn superblock_names_the_place_of_the_trailer_area() {
+    let encoded = superblock().encode();
+    assert_eq!(encoded[168..176], (49u64 << 20).to_le_bytes());
+    assert_eq!(superblock().member_bytes(0), (65 << 20) + (1 << 20));
+    let end = superblock().data_end(1);
+    assert!(superblock().member_bytes(1) >= end + HEADER_AREA_BYTES);
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Where the structures lie on the members. See `docs/format/members.md`.
 //!
-//! A member is a header area (superblock slots), then, on the log member, the log, then, on data
-//! members, groups: each group is two table slots and as many home blocks as a slot has entries.
+//! A member is a header area (superblock slots 0 and 1), then, on the log member, the log, then, on data
+//! members, groups: each group is two table slots and as many home blocks as a slot has entries. Its last whole MiB is
+//! the trailer area (superblock slots 2 and 3).
 
 use crate::table::slot_entries;
 
@@ -10,11 +11,14 @@ use crate::table::slot_entries;
 pub const SECTOR: usize = 4096;
 /// Smallest log sector in bytes.
 pub const LOG_SECTOR_MIN: usize = 512;
-/// Bytes before anything else on each member.
+/// Bytes of the header area, before anything else on each member, and of the trailer area, after everything else.
 pub const HEADER_AREA_BYTES: u64 = 1 << 20;
-/// Superblock copies on each member. An update goes first to the pair of slots that lacks the newest generation, so
-/// that a torn update never damages the only whole copies.
+/// Superblock copies on each member: a pair in the header area, and one in the trailer area. An update goes first to the
+/// pair that lacks the newest generation, so that a torn update never damages the only whole copies.
 pub const SUPERBLOCK_SLOTS: u64 = 4;
+/// Bytes from a superblock slot to the other one of its pair. After the superblock they hold a copy of the track sheet
+/// and of the array's descriptor.
+pub(crate) const SLOT_BYTES: u64 = HEADER_AREA_BYTES / SUPERBLOCK_SLOTS;
 /// Smallest block size in bytes.
 pub const BLOCK_SIZE_MIN: u32 = 4096;
 /// Largest block size in bytes.
@@ -27,9 +31,26 @@ pub const SYSTEM_BLOCKS: u64 = 256;
 /// Most volumes of a store: one system block each.
 pub const VOLUMES_MAX: usize = SYSTEM_BLOCKS as usize;
 
-/// Byte offset of superblock slot `slot`.
-pub const fn superblock_offset(slot: u64) -> u64 {
-    slot * (HEADER_AREA_BYTES / SUPERBLOCK_SLOTS)
+/// Byte offset of the trailer area of a member of `member_bytes` bytes: the last MiB that begins at a whole MiB. What the
+/// member holds ends there at the latest.
+pub const fn trailer_offset(member_bytes: u64) -> u64 {
+    (member_bytes / HEADER_AREA_BYTES * HEADER_AREA_BYTES).saturating_sub(HEADER_AREA_BYTES)
+}
+
+/// Bytes of the smallest member that has room for a trailer area after content that ends at `end`.
+pub const fn bytes_with_trailer(end: u64) -> u64 {
+    end.next_multiple_of(HEADER_AREA_BYTES) + HEADER_AREA_BYTES
+}
+
+/// Byte offset of superblock slot `slot` on a member of `member_bytes` bytes: 0 and 1 begin the header area, 2 and 3 the
+/// trailer area.
+pub const fn superblock_offset(slot: u64, member_bytes: u64) -> u64 {
+    let area = if slot < SUPERBLOCK_SLOTS / 2 {
+        0
+    } else {
+        trailer_offset(member_bytes)
+    };
+    area + slot % (SUPERBLOCK_SLOTS / 2) * SLOT_BYTES
 }
 
 /// Arithmetic of groups on one data member.

@@ -36,7 +36,8 @@ pub use array::{
 pub use error::FormatError;
 pub use geometry::{
     BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, COUNTER_MAX, Geometry, HEADER_AREA_BYTES, LOG_SECTOR_MIN,
-    SECTOR, SUPERBLOCK_SLOTS, SYSTEM_BLOCKS, VOLUMES_MAX, superblock_offset,
+    SECTOR, SUPERBLOCK_SLOTS, SYSTEM_BLOCKS, VOLUMES_MAX, bytes_with_trailer, superblock_offset,
+    trailer_offset,
 };
 pub use home_checkpoint::{HomeCheckpoint, PARTIAL_SEQ_MAX, SegmentEntry};
 pub use inode::{
@@ -60,7 +61,7 @@ pub use superblock::{
     Roles, State, Superblock, TRACK_BYTES_MAX, TRACK_OVERHEAD_SECTORS,
 };
 pub use table::{HOLE, LOST, TableSlot, entry_of_crc, slot_entries};
-pub use track_sheet::{SHEET_BYTES_MAX, SHEET_OFFSETS, SheetRun, SkipAxis, SkipTable, TrackSheet};
+pub use track_sheet::{SHEET_BYTES_MAX, SheetRun, SkipAxis, SkipTable, TrackSheet, sheet_offsets};
 pub use tree::{
     Key, TREE_LEVELS_MAX, TREE_OWNER_WORDS, TreeFreePage, TreeHeader, TreeNode, child_value,
     max_value,
@@ -69,7 +70,7 @@ pub use volume::{EXTENTS_MAX, Extent, NAME_MAX, VolumeEntry, VolumeKind};
 pub use volume_table::{VolumeFault, volume_faults};
 
 /// Version of all on-disk structures. Another version is refused. It changes with the format until the first release.
-pub const FORMAT_VERSION: u32 = 7;
+pub const FORMAT_VERSION: u32 = 8;
 
 /// Identity of a store or member.
 pub type Uuid = [u8; 16];

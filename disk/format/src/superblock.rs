@@ -6,7 +6,8 @@
 use crate::array::ArrayLevel;
 use crate::error::check_numbers;
 use crate::geometry::{
-    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, COUNTER_MAX, Geometry, HEADER_AREA_BYTES, SECTOR, SYSTEM_BLOCKS,
+    BLOCK_SIZE_MAX, BLOCK_SIZE_MIN, COUNTER_MAX, Geometry, HEADER_AREA_BYTES, SECTOR,
+    SYSTEM_BLOCKS, bytes_with_trailer,
 };
 use crate::map_page::NUMBER_MAX;
 use crate::record::is_log_sector;
@@ -68,7 +69,8 @@ struct Raw {
     layout: U16,
     reserved_c: U16,
     segment_bytes: U32,
-    reserved_d: [u8; 80],
+    trailer_offset: U64,
+    reserved_d: [u8; 72],
     redundancy: U16,
     reserved_e: [u8; 6],
     members: [RawMember; MEMBERS_MAX],
@@ -230,6 +232,9 @@ pub struct Superblock {
     pub size_blocks: u64,
     /// When the store was made, in seconds since 1970.
     pub created_unix_s: u64,
+    /// Byte offset of the trailer area on this member when this copy was written. Where the member has another size now,
+    /// what lies at its end is not this copy's.
+    pub trailer_offset: u64,
     /// Where blocks live at home.
     pub layout: Layout,
     /// The data member is an array. Its [`crate::ArrayDescriptor`] is on the primary member and on the array's members.
@@ -291,6 +296,7 @@ impl Superblock {
         raw.start_track = self.log.start_track.into();
         raw.size_blocks = self.size_blocks.into();
         raw.created_unix_s = self.created_unix_s.into();
+        raw.trailer_offset = self.trailer_offset.into();
         for (slot, member) in raw.members.iter_mut().zip(&self.members) {
             slot.uuid = member.uuid;
             slot.roles = (u16::from(member.roles.log) | u16::from(member.roles.data) << 1).into();
@@ -362,6 +368,7 @@ impl Superblock {
             },
             size_blocks: raw.size_blocks.get(),
             created_unix_s: raw.created_unix_s.get(),
+            trailer_offset: raw.trailer_offset.get(),
             layout,
             array,
             members: members_of(raw)?,
@@ -397,6 +404,17 @@ impl Superblock {
                 self.first_segment_offset(index) + member.groups * u64::from(layout.segment_bytes)
             }
         }
+    }
+
+    /// Bytes that member `index` must have.
+    pub fn member_bytes(&self, index: usize) -> u64 {
+        let log_end = self.log_range(index).end.max(HEADER_AREA_BYTES);
+        let data_end = if self.members[index].roles.data {
+            self.data_end(index)
+        } else {
+            0
+        };
+        bytes_with_trailer(log_end.max(data_end))
     }
 
     /// Byte offset of the first segment on data member `index`. The first data member has the checkpoint before it.

@@ -6,7 +6,7 @@
 
 use crate::array::ARRAY_BYTES;
 use crate::error::check_numbers;
-use crate::geometry::{HEADER_AREA_BYTES, SECTOR, SUPERBLOCK_SLOTS, superblock_offset};
+use crate::geometry::{SECTOR, SLOT_BYTES, superblock_offset};
 use crate::seal::{check, check_version, seal};
 use crate::{FORMAT_VERSION, FormatError, Uuid};
 use zerocopy::byteorder::little_endian::{U16, U32, U64};
@@ -15,15 +15,17 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 const MAGIC: [u8; 8] = *b"TNTRACKS";
 const WHAT: &str = "track sheet";
 /// Most bytes of a sheet: the space from a superblock slot to the copy of an array's descriptor before the next one.
-pub const SHEET_BYTES_MAX: usize =
-    (HEADER_AREA_BYTES / SUPERBLOCK_SLOTS) as usize - SECTOR - ARRAY_BYTES;
+pub const SHEET_BYTES_MAX: usize = SLOT_BYTES as usize - SECTOR - ARRAY_BYTES;
 /// Longest time of a revolution, a switch or a lag.
 const TIME_MAX_NS: u64 = 10_000_000_000;
-/// Byte offsets of its two copies on the member.
-pub const SHEET_OFFSETS: [u64; 2] = [
-    superblock_offset(0) + SECTOR as u64,
-    superblock_offset(2) + SECTOR as u64,
-];
+
+/// Byte offsets of its two copies on a member of `member_bytes` bytes: in the header area and in the trailer area.
+pub const fn sheet_offsets(member_bytes: u64) -> [u64; 2] {
+    [
+        superblock_offset(0, member_bytes) + SECTOR as u64,
+        superblock_offset(2, member_bytes) + SECTOR as u64,
+    ]
+}
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]

@@ -27,7 +27,7 @@ fn a_header_comes_back() {
     header().encode(&mut page);
     assert_eq!(TreeHeader::decode(&page, 9), Ok(header()));
     // The bytes of the document.
-    assert_eq!(&page[..16], b"TNTREE\0\0\x07\0\0\0\x02\0\0\0");
+    assert_eq!(&page[..16], b"TNTREE\0\0\x08\0\0\0\x02\0\0\0");
     assert_eq!((page[16], page[24], page[32], page[40]), (3, 9, 4, 2));
     assert_eq!(
         (page[48], page[64], page[120], page[127]),

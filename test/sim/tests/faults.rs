@@ -5,6 +5,7 @@
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn, Nanos};
 use tonearm_engine::{CommitChange, Engine, EngineError, OpenOptions, Scrub};
+use tonearm_format::superblock_offset;
 use tonearm_layout::Piece;
 use tonearm_rt::{IoError, Op, Rt};
 use tonearm_sim::{Layout, Shape, StoreImage};
@@ -333,7 +334,8 @@ fn two_corrupt_superblocks_lose_no_newer_state() {
     for pair in [0u64, 2] {
         let mut image = crashed();
         for slot in [pair, pair + 1] {
-            spoil(&mut image, slot * (256 << 10) + 300);
+            let offset = superblock_offset(slot, image.disks[0].size);
+            spoil(&mut image, offset + 300);
         }
         let (found, _) = image.run(0, |_, rt, image| async move {
             let engine = open(&image, &rt).await;

@@ -494,14 +494,14 @@ fn structures(image: &DiskImage) -> Vec<Structure> {
         let edited = 256 + 480;
         let seals = vec![Seal::Own(12)];
         found.push(Structure::new(
-            superblock_offset(slot),
+            superblock_offset(slot, image.size),
             SECTOR,
             edited,
             ROOTS,
             seals,
         ));
     }
-    image.read(superblock_offset(0), &mut sector);
+    image.read(0, &mut sector);
     let superblock = Superblock::decode(&sector).expect("a store of ours");
     let log = superblock.log_range(0);
     for at in log.step_by(SECTOR) {

@@ -2,14 +2,14 @@
 
 use super::keeper::{Keeper, Newest};
 use super::open::{ArrayAccess, Candidate, open_array};
-use crate::create::{CreatePlan, NewMember, plan_create};
+use crate::create::{CreatePlan, NewMember, clear_member, plan_create};
 use crate::error::EngineError;
 use crate::params::{CreateParams, MemberSpace};
 use crate::superblocks::MemberDevice;
 use tonearm_base::BufPool;
 use tonearm_format::{
     ARRAY_MEMBERS_MAX, ArrayDescriptor, ArrayLevel, ArrayMember, HEADER_AREA_BYTES, PATH_MAX,
-    Roles, SECTOR, STRIPE_MAX, Uuid,
+    Roles, SECTOR, STRIPE_MAX, Uuid, bytes_with_trailer, trailer_offset,
 };
 use tonearm_rt::Rt;
 
@@ -56,33 +56,7 @@ pub fn plan_array(
     let parity = array.level == ArrayLevel::Raid5;
     let row_bytes = (members.len() - usize::from(parity)) as u64 * unit;
     let records_bytes = if parity { records_bytes(unit) } else { 0 };
-    // All members count as large as the smallest. The home may begin up to a stripe later than it would elsewhere.
-    let smallest = members.iter().filter_map(|member| member.available_bytes);
-    let available = smallest.min().map(|bytes| {
-        let rows = bytes.saturating_sub(HEADER_AREA_BYTES) / unit;
-        (rows * row_bytes).saturating_sub(row_bytes)
-    });
-    let logical = [
-        MemberSpace {
-            roles: Roles {
-                log: true,
-                data: false,
-            },
-            available_bytes: primary
-                .available_bytes
-                .map(|b| b.saturating_sub(records_bytes)),
-            ..primary.clone()
-        },
-        MemberSpace {
-            roles: Roles {
-                log: false,
-                data: true,
-            },
-            available_bytes: available,
-            uuid: array.uuid,
-            path: "array".into(),
-        },
-    ];
+    let logical = logical_members(array, primary, members, row_bytes, records_bytes);
     let mut plan = plan_create(params, &logical)?;
     let superblock = &mut plan.superblock;
     superblock.array = Some(array.level);
@@ -90,10 +64,10 @@ pub fn plan_array(
     let before = superblock.first_segment_offset(1) - superblock.members[1].data_offset;
     let first = (HEADER_AREA_BYTES + before).next_multiple_of(row_bytes);
     superblock.members[1].data_offset = first - before;
-    let rows = superblock.data_end(1).div_ceil(row_bytes);
+    let rows = superblock.member_bytes(1).div_ceil(row_bytes);
     plan.member_bytes[1] = rows * row_bytes;
-    let records_offset = plan.member_bytes[0].next_multiple_of(SECTOR as u64);
-    plan.member_bytes[0] = records_offset + records_bytes;
+    let records_offset = superblock.log_range(0).end.next_multiple_of(SECTOR as u64);
+    plan.member_bytes[0] = bytes_with_trailer(records_offset + records_bytes);
     let entries = members.iter().map(|member| ArrayMember {
         uuid: member.uuid,
         path: member.path.clone(),
@@ -110,6 +84,7 @@ pub fn plan_array(
         missing: None,
         records_offset: if parity { records_offset } else { 0 },
         records_bytes,
+        trailer_offset: 0,
         members: entries.collect(),
     };
     descriptor
@@ -121,6 +96,48 @@ pub fn plan_array(
         descriptor,
     };
     Ok((plan, of_array))
+}
+
+/// The members of the store over the array: the primary one, and the array.
+fn logical_members(
+    array: &ArrayParams,
+    primary: &MemberSpace,
+    members: &[MemberSpace],
+    row_bytes: u64,
+    records_bytes: u64,
+) -> [MemberSpace; 2] {
+    // All members count as large as the smallest. The home may begin up to a stripe later than it would elsewhere, and the
+    // trailer area of the array then lies that many whole MiB later.
+    let smallest = members.iter().filter_map(|member| member.available_bytes);
+    let available = smallest.min().map(|bytes| {
+        let rows = trailer_offset(bytes).saturating_sub(HEADER_AREA_BYTES) / array.stripe_bytes;
+        let later = row_bytes.next_multiple_of(HEADER_AREA_BYTES);
+        (rows * row_bytes).saturating_sub(later)
+    });
+    // The parity records lie between the log and the trailer area.
+    let of_primary = |bytes: u64| {
+        let end = trailer_offset(bytes).saturating_sub(records_bytes);
+        end / HEADER_AREA_BYTES * HEADER_AREA_BYTES + HEADER_AREA_BYTES
+    };
+    [
+        MemberSpace {
+            roles: Roles {
+                log: true,
+                data: false,
+            },
+            available_bytes: primary.available_bytes.map(of_primary),
+            ..primary.clone()
+        },
+        MemberSpace {
+            roles: Roles {
+                log: false,
+                data: true,
+            },
+            available_bytes: available,
+            uuid: array.uuid,
+            path: "array".into(),
+        },
+    ]
 }
 
 /// Bytes for the parity records of stripe units of `unit` bytes.
@@ -178,8 +195,8 @@ pub async fn create_array(
     for ((member, bytes), done) in each.zip(1..) {
         // The parity of an array that reads as zeroes is right.
         if !member.blank {
-            let punched = member.device.punch(0, bytes).await;
-            punched.map_err(|error| failed(member.device.name(), error))?;
+            let cleared = clear_member(&member.device, bytes, |_| {}).await;
+            cleared.map_err(|error| failed(member.device.name(), error))?;
         }
         progress(done, all);
     }

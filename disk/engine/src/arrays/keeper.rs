@@ -3,7 +3,8 @@
 //! Invariants:
 //! 1. A save has the next generation. It goes to the members in use first, and to the primary member last. It has taken
 //!    effect when the primary member has it durably; a power cut before that leaves the state before.
-//! 2. A save goes to one pair of the four copies on each device first, and to the other pair when the first one is durable.
+//! 2. A save goes to one pair of the four copies on each device first, at its front or at its end, and to the other pair when
+//!    the first one is durable.
 //!    The first pair is the one that was written last, or the one that lacked the newest descriptor at the opening: it may be
 //!    torn. So a torn save leaves a whole copy of the state before, also when it repeats one that was torn or that failed
 //!    at either pair. When it has ended, all four copies have it, and damage to two of them does not bring an older state back.
@@ -21,7 +22,9 @@ use tonearm_device::raid::{
     MemberState, MemberStatus, Raid5State, RaidError, Saving, StateSink, Trouble,
 };
 use tonearm_device::{Device, DeviceIo, Events, StoreEvent};
-use tonearm_format::{ArrayDescriptor, ArrayMember, ArrayMissing, SUPERBLOCK_SLOTS, array_offset};
+use tonearm_format::{
+    ArrayDescriptor, ArrayMember, ArrayMissing, SUPERBLOCK_SLOTS, array_offset, trailer_offset,
+};
 use tonearm_rt::{Data, IoError, Op, Rt};
 
 /// The members of an array, and the descriptor that was saved last.
@@ -302,10 +305,15 @@ impl Keeper {
         descriptor: &ArrayDescriptor,
         pair: u64,
     ) -> Vec<DeviceIo> {
-        let bytes = descriptor.encode();
+        let size = device.size_bytes();
+        let own = ArrayDescriptor {
+            trailer_offset: trailer_offset(size),
+            ..descriptor.clone()
+        };
+        let bytes = own.encode();
         let write = |slot| {
             let data = Data::whole(self.pool.copy_of(&bytes));
-            device.io(Op::WriteDurable, array_offset(slot), 0, data)
+            device.io(Op::WriteDurable, array_offset(slot, size), 0, data)
         };
         [pair, pair + 1].map(write).into()
     }

@@ -2,6 +2,7 @@
 
 use super::keeper::{Keeper, Newest, Sink, Unsaved};
 use super::{Kind, StoreArray, name_of, section_of};
+use crate::copies::Copies;
 use crate::error::EngineError;
 use crate::superblocks::MemberDevice;
 use async_recursion::async_recursion as boxed;
@@ -11,7 +12,7 @@ use tonearm_device::Section;
 use tonearm_device::raid::{Missing, Raid0, Raid5, Raid5Options, Raid5State, Trouble};
 use tonearm_format::{
     ARRAY_BYTES, ArrayDescriptor, ArrayLevel, ArrayMissing, FormatError, SUPERBLOCK_SLOTS,
-    array_offset,
+    array_offset, bytes_with_trailer, trailer_offset,
 };
 use tonearm_rt::{IoError, Rt};
 
@@ -52,29 +53,24 @@ async fn find_descriptor(
     pool: &BufPool,
     member: &MemberDevice,
 ) -> Result<Option<(ArrayDescriptor, u64)>, EngineError> {
-    let (mut best, mut later) = (None::<(ArrayDescriptor, u64)>, None::<FormatError>);
-    let mut unreadable = None;
+    let (mut copies, mut later, mut unreadable) = (Copies::default(), None::<FormatError>, None);
+    let size = member.device.size_bytes();
     for slot in 0..SUPERBLOCK_SLOTS {
-        let offset = array_offset(slot);
-        if offset + ARRAY_BYTES as u64 > member.device.size_bytes() {
+        let offset = array_offset(slot, size);
+        if offset + ARRAY_BYTES as u64 > size {
             continue;
         }
         match member.device.read(offset, pool.alloc(ARRAY_BYTES)).await {
             Err(error) => unreadable = Some(error),
             Ok(bytes) => match ArrayDescriptor::decode(&bytes) {
-                Ok(found)
-                    if best
-                        .as_ref()
-                        .is_none_or(|(b, _)| b.generation < found.generation) =>
-                {
-                    best = Some((found, slot));
-                }
+                Ok(found) => copies.put(slot, found),
                 Err(error @ FormatError::Version { .. }) => later = Some(error),
                 _ => {}
             },
         }
     }
-    match (best, later, unreadable) {
+    copies.drop_foreign(trailer_offset(size));
+    match (copies.into_newest(), later, unreadable) {
         (Some(best), _, _) => Ok(Some(best)),
         (None, Some(cause), _) => Err(EngineError::NotAStore {
             member: member.path.clone(),
@@ -355,9 +351,9 @@ impl Found {
         access: ArrayAccess,
     ) -> Result<StoreArray, EngineError> {
         let keeper = self.keeper(rt, pool, primary);
-        let bytes = self.descriptor.member_bytes();
+        let end = self.descriptor.stripes_end();
         let devices = self.members.iter().flatten();
-        let devices = devices.map(|member| section_of(member, bytes)).collect();
+        let devices = devices.map(|member| section_of(member, end)).collect();
         let unit = u64::from(self.descriptor.stripe_bytes);
         let array = Raid0::new(pool, &name_of(&self.descriptor), devices, unit)?;
         if access != ArrayAccess::Read {
@@ -406,16 +402,17 @@ impl Found {
         }
         self.note_missing();
         let descriptor = &self.descriptor;
-        let bytes = descriptor.member_bytes();
-        let section = |member: &Option<MemberDevice>| Some(section_of(member.as_ref()?, bytes));
+        let end = descriptor.stripes_end();
+        let section = |member: &Option<MemberDevice>| Some(section_of(member.as_ref()?, end));
         let devices: Vec<_> = self.members.iter().map(section).collect();
         let records =
             descriptor.records_offset..descriptor.records_offset + descriptor.records_bytes;
-        if primary.device.size_bytes() < records.end {
+        let (found, needed) = (primary.device.size_bytes(), bytes_with_trailer(records.end));
+        if found < needed {
             return Err(EngineError::Truncated {
                 member: primary.path.clone(),
-                found: primary.device.size_bytes(),
-                needed: records.end,
+                found,
+                needed,
             });
         }
         let options = Raid5Options {

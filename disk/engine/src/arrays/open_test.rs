@@ -21,6 +21,7 @@ fn descriptor() -> ArrayDescriptor {
         missing: None,
         records_offset: 0,
         records_bytes: 0,
+        trailer_offset: 0,
         members: (0..3).map(member).collect(),
     }
 }

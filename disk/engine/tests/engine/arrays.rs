@@ -9,17 +9,19 @@ use tonearm_base::BufPool;
 use tonearm_device::Redundancy;
 use tonearm_device::raid::MemberState;
 use tonearm_engine::{
-    ArrayAccess, ArrayParams, HomeParams, MemberDevice, NewMember, create_array, load_descriptor,
-    load_superblock, plan_array,
+    ArrayAccess, ArrayParams, ArrayPlan, CreatePlan, HomeParams, MemberDevice, NewMember,
+    create_array, load_descriptor, load_superblock, plan_array,
 };
-use tonearm_format::{ARRAY_BYTES, ArrayLevel, SUPERBLOCK_SLOTS, Uuid, array_offset};
+use tonearm_format::{
+    ARRAY_BYTES, ArrayLevel, HEADER_AREA_BYTES, SUPERBLOCK_SLOTS, Uuid, array_offset,
+};
 use tonearm_rt::{Data, IoError, Op, Rt};
 use tonearm_world::{Crash, DiskImage, SimOptions, SimWorld};
 
 const UUID: Uuid = [99; 16];
 
-/// The drives of an empty store over a RAID-5 array: the primary member, then those of the array.
-pub fn array(home: HomeParams) -> Vec<DiskImage> {
+/// The plan of a store over a RAID-5 array.
+fn plan(home: HomeParams) -> (CreatePlan, ArrayPlan) {
     let of_array = ArrayParams {
         level: ArrayLevel::Raid5,
         stripe_bytes: 16 << 10,
@@ -29,14 +31,24 @@ pub fn array(home: HomeParams) -> Vec<DiskImage> {
         .map(|index| space(index, false, true))
         .collect();
     let params = params(home);
-    let planned = plan_array(&params, &of_array, &space(0, true, false), &spaces);
-    let (of_store, plan) = planned.unwrap();
+    plan_array(&params, &of_array, &space(0, true, false), &spaces).unwrap()
+}
+
+/// The drives of an empty store over a RAID-5 array: the primary member, then those of the array.
+pub fn array(home: HomeParams) -> Vec<DiskImage> {
+    let (_, plan) = plan(home);
     let mut disks = vec![DiskImage::new(plan.primary_bytes)];
     disks.resize(1 + MEMBERS, DiskImage::new(plan.member_bytes));
-    let (made, world) = run(&disks, async move |rt, drives| {
+    array_on(&disks, home, true)
+}
+
+/// The same on these drives.
+fn array_on(disks: &[DiskImage], home: HomeParams, blank: bool) -> Vec<DiskImage> {
+    let (of_store, plan) = plan(home);
+    let (made, world) = run(disks, async move |rt, drives| {
         let new = |device: &MemberDevice| NewMember {
             device: device.device.clone(),
-            blank: true,
+            blank,
             log_written: false,
         };
         let members: Vec<NewMember> = drives[1..].iter().map(new).collect();
@@ -118,7 +130,7 @@ fn a_save_that_is_cut_destroys_no_only_copy_of_a_device() {
             let mut disks = whole.clone();
             for disk in &mut disks[on.clone()] {
                 for slot in first..first + SUPERBLOCK_SLOTS / 2 {
-                    disk.write(array_offset(slot), &[0xa5; ARRAY_BYTES]);
+                    disk.write(array_offset(slot, disk.size), &[0xa5; ARRAY_BYTES]);
                 }
             }
             let crashes = cuts(&disks, async |rt, drives| {
@@ -155,11 +167,8 @@ fn replacement_never_reverts_to_its_earlier_store() {
     let mut disks = array(HomeParams::Overwrite);
     let earlier = store(HomeParams::Overwrite).remove(1);
     let size = disks[1].size;
-    let mut bytes = vec![0; earlier.size.min(size) as usize];
-    earlier.read(0, &mut bytes);
-    let mut spare = DiskImage::new(size);
-    spare.write(0, &bytes);
-    disks.push(spare);
+    assert!(earlier.size >= size);
+    disks.push(earlier);
     let ((), world) = run(&disks, async |rt, drives| {
         let pool = BufPool::new(0);
         assert!(load_superblock(&pool, &drives[MEMBERS + 1]).await.is_ok());
@@ -190,6 +199,34 @@ fn replacement_never_reverts_to_its_earlier_store() {
         }
     }
     assert!(taken > 10 && earlier > 10, "{taken} and {earlier} images");
+}
+
+/// What an earlier store has left at the end of a member, or of the primary one, is found neither with the copies at the front nor
+/// without them.
+#[test]
+fn new_array_clears_the_end_of_each_device() {
+    let (_, plan) = plan(HomeParams::Overwrite);
+    let earlier = store(HomeParams::Overwrite).remove(1);
+    assert!(earlier.size > plan.primary_bytes.max(plan.member_bytes));
+    let disks = vec![earlier; 1 + MEMBERS];
+    let found = |disks: &[DiskImage]| {
+        let (found, _) = run(disks, async |_, drives| {
+            let (mut found, pool) = (Vec::new(), BufPool::new(0));
+            for drive in &drives {
+                let superblock = load_superblock(&pool, drive).await;
+                found.push(superblock.map(|found| found.superblock.member_index).ok());
+            }
+            found
+        });
+        found
+    };
+    assert_eq!(found(&disks), [Some(1); 1 + MEMBERS]);
+    let mut made = array_on(&disks, HomeParams::Overwrite, false);
+    let is_new = [Some(0), None, None, None];
+    assert_eq!(found(&made), is_new);
+    made.iter_mut()
+        .for_each(|disk| disk.zero(0, HEADER_AREA_BYTES));
+    assert_eq!(found(&made), is_new);
 }
 
 /// A member refuses a part of a save, in its first pair of slots or in its second one. It keeps a whole copy of the state before, or

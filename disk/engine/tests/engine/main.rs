@@ -3,6 +3,7 @@
 mod archives;
 mod arrays;
 mod common;
+mod ends;
 mod indirect;
 mod openings;
 mod readers;

@@ -69,5 +69,6 @@ pub(crate) fn grown(
     }
     member.groups = geometry.groups;
     superblock.size_blocks += groups * group_blocks;
-    Ok((superblock, index, geometry.end_offset()))
+    let needed = superblock.member_bytes(index);
+    Ok((superblock, index, needed))
 }

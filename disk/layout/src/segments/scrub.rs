@@ -90,9 +90,13 @@ impl Segments {
         let end = first + (segments.end - segments.start) * segment_bytes;
         let part = common(&stripes, &(first..end));
         let mut repaired = 0;
-        for index in part.start.saturating_sub(first) / segment_bytes
-            ..part.end.saturating_sub(first).div_ceil(segment_bytes)
-        {
+        // Stripes before and after the segments hold copies of the superblock.
+        let indexes = if part.is_empty() {
+            0..0
+        } else {
+            (part.start - first) / segment_bytes..(part.end - first).div_ceil(segment_bytes)
+        };
+        for index in indexes {
             let segment = segments.start + index;
             let mut content = self.known_in(segment, &stripes).await?;
             if !content.is_complete {

@@ -47,6 +47,7 @@ fn superblock() -> Superblock {
         log: LogState::default(),
         size_blocks: 1,
         created_unix_s: 0,
+        trailer_offset: 0,
         layout: tonearm_format::Layout::Overwrite,
         array: None,
         members: vec![MemberEntry {

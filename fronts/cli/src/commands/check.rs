@@ -403,7 +403,7 @@ fn show_superblocks(findings: &Findings) -> anyhow::Result<()> {
             (0, _) => report::line(text)?,
             (_, true) => report::line(format_args!("damage: {text}, {damaged} are not"))?,
             (_, false) => report::line(format_args!(
-                "{text}, {damaged} were cut short by the crash"
+                "{text}, {damaged} were cut short by the crash or lost"
             ))?,
         }
     }

@@ -2,9 +2,6 @@
 
 use crate::common::{Bench, contains};
 
-/// Byte distance of superblock copies.
-const SLOT: usize = 256 << 10;
-
 fn store(bench: &Bench, name: &str) {
     bench.ok(&["create", name, "--size", "16MiB", "--log-size", "8MiB"]);
 }
@@ -52,12 +49,12 @@ fn an_unsupported_version() {
     let bench = Bench::new();
     store(&bench, "a");
     for slot in 0..4 {
-        bench.overwrite("a", slot * SLOT + 8, &8u32.to_le_bytes());
+        bench.overwrite("a", bench.superblock("a", slot) + 8, &9u32.to_le_bytes());
     }
     for command in ["info", "check", "serve"] {
         contains(
             &bench.fails(&[command, "a"]),
-            "superblock has format version 8, this program reads version 7 alone",
+            "superblock has format version 9, this program reads version 8 alone",
         );
     }
 }
@@ -67,7 +64,7 @@ fn superblocks_all_damaged() {
     let bench = Bench::new();
     store(&bench, "a");
     for slot in 0..4 {
-        bench.flip("a", slot * SLOT + 100);
+        bench.flip("a", bench.superblock("a", slot) + 100);
     }
     contains(
         &bench.fails(&["info", "a"]),

@@ -6,7 +6,6 @@ use tonearm_format::{ListRecord, VolumeEntry, VolumeKind, Zones};
 use tonearm_layout::Piece;
 use tonearm_store::{Executor, ListId, Members, Store, StoreOptions, open_disk};
 
-const SLOT: usize = 256 << 10;
 /// Offset after the log of these stores: superblocks and 8 MiB of log.
 const HOME: u64 = 9 << 20;
 
@@ -18,7 +17,7 @@ fn store(bench: &Bench) {
 fn a_damaged_copy_of_the_superblock_is_found_and_repaired() {
     let bench = Bench::new();
     store(&bench);
-    bench.flip("a", 2 * SLOT + 40);
+    bench.flip("a", bench.superblock("a", 2) + 40);
     let ran = bench.run(&["check", "a"]);
     assert_eq!(ran.code, Some(3), "{ran:?}");
     contains(&ran.out, "3 copies of the superblock are whole, 1 are not");
@@ -34,6 +33,36 @@ fn a_damaged_copy_of_the_superblock_is_found_and_repaired() {
         "the store is whole again",
     );
     contains(&bench.ok(&["check", "a"]), "no damage found");
+}
+
+#[test]
+fn an_overwritten_first_or_last_mib_is_found_and_repaired() {
+    const MIB: usize = 1 << 20;
+    for fill in [0, 0xa5] {
+        let bench = Bench::new();
+        store(&bench);
+        std::fs::write(bench.path("image"), [7; 4096]).unwrap();
+        bench.ok(&["volume", "put", "a", "main", "image"]);
+        let size = std::fs::metadata(bench.path("a")).unwrap().len() as usize;
+        // The repair of each end makes the loss of the other one harmless.
+        for (at, slots) in [(0, [0, 1]), (size - MIB, [2, 3]), (0, [0, 1])] {
+            bench.overwrite("a", at, &[fill; MIB]);
+            contains(&bench.ok(&["info", "a"]), "main");
+            let ran = bench.run(&["check", "a", "--json"]);
+            assert_eq!(ran.code, Some(3), "{ran:?}");
+            let report: serde_json::Value = serde_json::from_str(&ran.out).expect("JSON");
+            let damaged = &report["superblocks"][0]["damaged_slots"];
+            assert_eq!(*damaged, serde_json::json!(slots));
+            contains(
+                &bench.ok(&["check", "a", "--repair"]),
+                "the store is whole again",
+            );
+            contains(&bench.ok(&["check", "a"]), "no damage found");
+        }
+        bench.ok(&["volume", "get", "a", "main", "copy"]);
+        let copy = std::fs::read(bench.path("copy")).unwrap();
+        assert!(copy[..4096] == [7; 4096]);
+    }
 }
 
 #[test]

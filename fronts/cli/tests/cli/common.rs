@@ -80,6 +80,12 @@ impl Bench {
         file.write_all_at(bytes, offset as u64).expect("written");
     }
 
+    /// Where copy `slot` of the superblock begins in a file.
+    pub fn superblock(&self, name: &str, slot: u64) -> usize {
+        let file = std::fs::metadata(self.path(name)).expect("a file");
+        tonearm_format::superblock_offset(slot, file.len()) as usize
+    }
+
     /// Where `needle` begins, in the part of a file from `from` on.
     pub fn find(&self, name: &str, from: u64, needle: &[u8]) -> usize {
         let length = self.path(name).metadata().expect("a file").len();

@@ -269,7 +269,7 @@ fn archive_damage_is_reported() {
     });
     contains(
         &text,
-        "has format version 9, this program reads version 7 alone; use the tonearm that made it",
+        "has format version 9, this program reads version 8 alone; use the tonearm that made it",
     );
 
     // What lies before a hole can be restored, and the hole is reported. An older state than the latest is not taken without a word.

@@ -2,8 +2,11 @@
 
 use tonearm_tests::{Bench, MIB, contains, noise};
 
-/// Distance between copies of the superblock in bytes.
-const COPY: u64 = 256 << 10;
+/// Where the copies of the superblock begin in the store `s.tn`.
+fn copies(bench: &Bench) -> [u64; 4] {
+    let size = std::fs::metadata(bench.path("s.tn")).expect("a file").len();
+    [0, 256 << 10, size - MIB, size - MIB + (256 << 10)]
+}
 
 /// Checks that every command that opens a store prints the same error.
 fn all_say(bench: &Bench, store: &str, text: &str) {
@@ -41,8 +44,12 @@ fn truncated_store_error_names_the_missing_size() {
         40 * MIB
     );
     all_say(&bench, "s.tn", &text);
-    // Nothing was stored in the part that was cut off, so following the advice repairs the store.
+    // Nothing but copies was stored in the part that was cut off, so following the advice repairs the store.
     file.set_len(whole).expect("longer");
+    contains(
+        &bench.ok(&["check", "s.tn", "--repair"]),
+        "the store is whole again",
+    );
     contains(&bench.ok(&["check", "s.tn"]), "no damage found");
 }
 
@@ -70,14 +77,34 @@ fn a_member_of_another_store_is_refused() {
 #[test]
 fn a_later_format_version_is_refused_by_its_number() {
     let bench = Bench::with_store("16MiB");
-    for copy in 0..4 {
-        bench.overwrite("s.tn", copy * COPY + 8, &99u32.to_le_bytes());
+    for copy in copies(&bench) {
+        bench.overwrite("s.tn", copy + 8, &99u32.to_le_bytes());
     }
     all_say(
         &bench,
         "s.tn",
-        "superblock has format version 99, this program reads version 7 alone",
+        "superblock has format version 99, this program reads version 8 alone",
     );
+}
+
+/// Another program takes a drive of the store for empty, and writes its own header on it.
+#[test]
+fn store_serves_all_content_after_its_first_mib_is_overwritten() {
+    let bench = Bench::new();
+    let create = ["create", "s.tn", "--size", "32MiB", "--log-size", "8MiB"];
+    bench.ok(&[&create[..], &["--log", "a.log", "--data", "b"]].concat());
+    bench.write("image", &noise(3, 20 << 20));
+    bench.ok(&["volume", "put", "s.tn", "main", "image"]);
+    for (round, name) in ["s.tn", "a.log", "b", "s.tn"].into_iter().enumerate() {
+        bench.overwrite(name, 0, &noise(9 + round as u64, 1 << 20));
+        let server = bench.serve_store();
+        let copy = format!("copy-{round}");
+        bench.ok(&["volume", "get", "s.tn", "main", &copy]);
+        assert!(bench.read(&copy)[..20 << 20] == bench.read("image"));
+        server.kill9();
+    }
+    contains(&bench.ok(&["check", "s.tn", "--repair"]), "whole");
+    contains(&bench.ok(&["check", "s.tn"]), "no damage found");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_engine::{ByteRate, CommitChange, Engine, Scrub, ScrubReport};
-use tonearm_format::HEADER_AREA_BYTES;
+use tonearm_format::{HEADER_AREA_BYTES, trailer_offset};
 use tonearm_layout::Piece;
 use tonearm_rt::Op;
 use tonearm_sim::{ArrayImage, ArrayShape, Oracle, fill};
@@ -127,7 +127,8 @@ fn scrub_repairs_corruption_of_one_member() {
         let mut repaired = 0;
         for corrupt in 1..=plan.members {
             let mut store = store.clone();
-            let rows = (store.disks[corrupt].size - HEADER_AREA_BYTES) / plan.stripe_bytes;
+            let end = trailer_offset(store.disks[corrupt].size);
+            let rows = (end - HEADER_AREA_BYTES) / plan.stripe_bytes;
             for row in 0..rows {
                 // Each time in another place of the unit.
                 let within = (row * 4999 + 100) % plan.stripe_bytes;
@@ -157,7 +158,7 @@ fn places(store: &ArrayImage, content: &[u8]) -> Vec<(usize, u64)> {
     let mut found = Vec::new();
     for member in 1..=store.shape.members {
         let disk = &store.disks[member];
-        for at in (HEADER_AREA_BYTES..disk.size).step_by(BLOCK) {
+        for at in (HEADER_AREA_BYTES..trailer_offset(disk.size)).step_by(BLOCK) {
             let mut bytes = vec![0; BLOCK];
             disk.read(at, &mut bytes);
             let row = (at - HEADER_AREA_BYTES) / store.shape.stripe_bytes;

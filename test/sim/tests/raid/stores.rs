@@ -8,7 +8,7 @@ use std::rc::Rc;
 use tonearm_device::Redundancy;
 use tonearm_device::raid::{MemberState, RaidError, RebuildRate, Trouble};
 use tonearm_engine::{ArrayAccess, Engine, EngineError, HomeParams, OpenOptions};
-use tonearm_format::{ArrayLevel, HEADER_AREA_BYTES, Placement, SUPERBLOCK_SLOTS};
+use tonearm_format::{ArrayLevel, HEADER_AREA_BYTES, Placement, SUPERBLOCK_SLOTS, trailer_offset};
 use tonearm_rt::{DeviceId, IoError, Op, Rt};
 use tonearm_sim::{ArrayImage, ArrayShape, Layout, OpenArray, Oracle, Shape};
 use tonearm_world::SimWorld;
@@ -446,9 +446,10 @@ fn member_not_yet_marked_missing_is_used_after_a_cut() {
     let (world, rt) = store.start(seed);
     let (marks, cuts) = (Rc::new(Cell::new(0)), Rc::new(Cell::new(0)));
     let seen = marks.clone();
+    let content = HEADER_AREA_BYTES..trailer_offset(store.disks[2].size);
     world.set_fault(move |request| {
         let marks_it = matches!(request.op, Op::Write | Op::WriteDurable)
-            && request.offset < HEADER_AREA_BYTES
+            && !content.contains(&request.offset)
             && request.device == DeviceId(2);
         seen.set(seen.get() + u64::from(marks_it));
         // The opening marks it in all four slots.

@@ -10,7 +10,7 @@ use tonearm_device::{Device, DeviceIo, Filter};
 use tonearm_disk::{DiskError, HomeParams, OpenOptions};
 use tonearm_drive_file::DriveFile;
 use tonearm_engine::Engine;
-use tonearm_format::{HEADER_AREA_BYTES, HeadKind};
+use tonearm_format::{HEADER_AREA_BYTES, HeadKind, trailer_offset};
 use tonearm_rt::{Data, Op, Rt};
 
 const BLOCK: u64 = 4096;
@@ -235,7 +235,8 @@ impl Filter for TrackReads {
 
     fn filter_io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {
         let io = self.inner.io(op, offset, len, data);
-        if op != Op::Read || offset < HEADER_AREA_BYTES {
+        let of_log = HEADER_AREA_BYTES..trailer_offset(self.inner.size_bytes());
+        if op != Op::Read || !of_log.contains(&offset) {
             return io;
         }
         self.begun.set(self.begun.get().or(Some(self.rt.now())));
