@@ -46,23 +46,3 @@ impl Mean {
         Self::of(&all)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::Mean;
-
-    #[test]
-    fn interval_of_a_mean_is_that_of_students_distribution() {
-        let Mean { mean, half } = Mean::of(&[1.0, 2.0, 3.0, 4.0, 5.0]);
-        assert!((mean - 3.0).abs() < 1e-9);
-        // 2.776 * sqrt(2.5) / sqrt(5)
-        assert!((half - 1.963).abs() < 1e-3, "{half}");
-    }
-
-    #[test]
-    fn difference_is_taken_within_each_pair() {
-        let found = Mean::of_differences(&[110.0, 220.0], &[100.0, 200.0]);
-        assert!((found.mean - 10.0).abs() < 1e-9);
-        assert!(found.half < 1e-9);
-    }
-}
