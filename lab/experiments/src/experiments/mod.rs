@@ -32,6 +32,7 @@ mod trail_recovery;
 mod trail_residual;
 mod trail_tpcc;
 mod trail_utilisation;
+mod wal_product;
 mod wal_sync;
 mod wal_tpcc;
 
@@ -64,6 +65,7 @@ pub static EXPERIMENTS: &[Experiment] = &[
     hylog_reads::EXPERIMENT,
     wal_sync::EXPERIMENT,
     wal_tpcc::EXPERIMENT,
+    wal_product::EXPERIMENT,
     aru::EXPERIMENT,
     aru_overhead::EXPERIMENT,
     heads::EXPERIMENT,

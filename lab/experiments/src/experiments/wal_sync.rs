@@ -21,7 +21,7 @@ pub const EXPERIMENT: Experiment = Experiment {
 };
 
 /// Messages, and the paper's seconds without enforcement and with it.
-const SIZES: [(u64, f64, f64); 3] = [
+pub(super) const SIZES: [(u64, f64, f64); 3] = [
     (100, 5.967, 6.326),
     (1_000, 8.057, 8.079),
     (200_000, 636.285, 645.641),
@@ -38,13 +38,17 @@ const RULES: [(Rule, &str); 4] = [
 const START_S: f64 = 5.735;
 const MESSAGE: Nanos = Nanos(2_322_000);
 
-const PAGE: u64 = 8192;
+pub(super) const PAGE: u64 = 8192;
 /// Bytes of a message in the table, and of its log records, with those of four indexes.
 const MESSAGE_BYTES: u64 = 4096;
 const LOG_BYTES: u64 = 5_000;
 /// Pages of each of four indexes: those of a mailbox of 100,000 messages, with 60 bytes for an entry.
 const INDEXES: u64 = 4;
 const INDEX_PAGES: u64 = 1_000;
+/// Pages at the start.
+pub(super) const LOADED: u64 = INDEXES * INDEX_PAGES;
+/// Bytes of the log.
+pub(super) const LOG: u64 = 256 << 20;
 /// Pages in memory: 64 MB, as a client on a desk would grant.
 const POOL: usize = 8_192;
 
@@ -62,7 +66,6 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     let measured = context.map(&cases, |(messages, rule)| {
         sync(drive, *rule, *messages, context.seed(1))
     });
-    let seconds = |of: &Measured| START_S + of.elapsed.0 as f64 / 1e9;
     let mut outcome = Outcome::default();
     let mut table = Table::new(&[
         "messages",
@@ -161,15 +164,25 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
 
 /// Downloads so many messages.
 fn sync(drive: &DriveFile, rule: Rule, messages: u64, seed: u64) -> Measured {
-    let loaded = INDEXES * INDEX_PAGES;
-    let pages = loaded + messages * MESSAGE_BYTES / PAGE + 2;
-    let log_bytes = 256 << 20;
-    let data_bytes = Database::data_bytes(PAGE as u32, pages);
-    let machine = Machine::shared(drive, rule, data_bytes, log_bytes, seed);
+    let machine = Machine::shared(drive, rule, data_bytes(messages), LOG, seed);
+    download(machine, rule, messages, seed)
+}
+
+/// Bytes of the database of so many messages.
+pub(super) fn data_bytes(messages: u64) -> u64 {
+    Database::data_bytes(PAGE as u32, pages(messages))
+}
+
+fn pages(messages: u64) -> u64 {
+    LOADED + messages * MESSAGE_BYTES / PAGE + 2
+}
+
+/// Downloads so many messages to a database on `machine`.
+pub(super) fn download(machine: Machine, rule: Rule, messages: u64, seed: u64) -> Measured {
     let options = DatabaseOptions {
         page_bytes: PAGE as u32,
-        pages,
-        loaded,
+        pages: pages(messages),
+        loaded: LOADED,
         pool_pages: POOL,
         rule,
         commit: Commit::Written,
@@ -196,11 +209,16 @@ fn sync(drive: &DriveFile, rule: Rule, messages: u64, seed: u64) -> Measured {
         let indexes = (0..INDEXES)
             .map(index(random.below(INDEX_PAGES)))
             .map(Access::write);
-        let message = Access::write(loaded + message * MESSAGE_BYTES / PAGE);
+        let message = Access::write(LOADED + message * MESSAGE_BYTES / PAGE);
         Transaction {
             accesses: indexes.chain([message]).collect(),
             log_bytes: LOG_BYTES,
             counted: true,
         }
     })
+}
+
+/// Seconds of a download, with the start of the client.
+pub(super) fn seconds(of: &Measured) -> f64 {
+    START_S + of.elapsed.0 as f64 / 1e9
 }

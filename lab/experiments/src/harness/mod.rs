@@ -12,6 +12,7 @@ mod layouts;
 mod load;
 mod machine;
 mod mimic_log;
+mod paired;
 mod profiling;
 mod requests;
 mod rig;
@@ -40,6 +41,7 @@ pub use layouts::{
 pub use load::{Arrivals, Load, numbered_block};
 pub use machine::{Host, Machine, Meter, Spent as DriveSpent};
 pub use mimic_log::{Lost, Writes, write_log};
+pub use paired::Mean;
 pub use profiling::{
     inner_region, one_size, paper_grid, profile, region, skip_response, track_sectors,
 };

@@ -52,6 +52,8 @@ pub struct StoreShape<'a> {
     pub log_bytes: Option<u64>,
     /// Bound on payload in memory.
     pub memory_bytes: u64,
+    /// The world keeps what a power cut may take. Without it, it is faster.
+    pub power_cuts: bool,
 }
 
 impl<'a> StoreShape<'a> {
@@ -68,6 +70,7 @@ impl<'a> StoreShape<'a> {
             size_bytes,
             log_bytes: None,
             memory_bytes: OpenOptions::default().memory_bytes,
+            power_cuts: false,
         }
     }
 
@@ -202,11 +205,22 @@ impl SimStore {
     /// When the store is on a part of a drive.
     #[must_use]
     pub fn after_power_cut(&self, shape: &StoreShape<'_>, seed: u64) -> Self {
-        let world = self
-            .world
-            .as_ref()
-            .expect("a store with a world of its own");
-        Self::on(shape, self.planned.clone(), world.images(), seed)
+        self.with_content(shape, self.world().images(), seed)
+    }
+
+    /// The store on drives like those of `shape` with this content.
+    #[must_use]
+    pub fn with_content(&self, shape: &StoreShape<'_>, images: Vec<DiskImage>, seed: u64) -> Self {
+        Self::on(shape, self.planned.clone(), images, seed)
+    }
+
+    /// Its world.
+    ///
+    /// # Panics
+    /// When the store is on a part of a drive.
+    pub fn world(&self) -> &SimWorld {
+        let own = self.world.as_ref();
+        own.expect("a store with a world of its own")
     }
 
     /// A store on drives with this content.
@@ -232,7 +246,7 @@ impl SimStore {
         });
         let options = SimOptions {
             seed,
-            power_cuts: false,
+            power_cuts: shape.power_cuts,
             ..SimOptions::default()
         };
         let world = SimWorld::with_disks(options, disks.collect());

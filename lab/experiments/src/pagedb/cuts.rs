@@ -1,5 +1,5 @@
-//! Power cuts: a database runs on a simulated drive, and at many of its I/Os the drive's content after a power cut is
-//! recovered and compared with the transactions that were done.
+//! Power cuts: a database runs on simulated storage, and at many of its I/Os what a power cut leaves is recovered and
+//! compared with the transactions that were done.
 
 use super::database::{Commit, Database, DatabaseOptions, Devices, page_offset};
 use super::page::{PageState, STATE_BYTES};
@@ -33,6 +33,17 @@ pub enum Cut {
     Refused(Damage),
     /// Recovery gives a database with so many wrong pages.
     Wrong { pages: u64 },
+    /// The storage reports damage, before the database is asked.
+    Reported(Report),
+}
+
+/// When storage reports damage.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Report {
+    /// It cannot be opened.
+    Opening,
+    /// Blocks cannot be read.
+    Reading,
 }
 
 /// The cuts of a run.
@@ -42,22 +53,61 @@ pub struct Cuts {
     pub cuts: Vec<Cut>,
     /// Cuts that took a record that the log took for durable.
     pub broken_promises: u64,
+    /// Cuts that took transactions that had been answered, and left a database that can be recovered.
+    pub losses: u64,
     /// The most transactions that a cut took although they had been answered.
     pub most_lost: u64,
     /// Checkpoints of the run.
     pub checkpoints: u64,
-    /// Bytes that it wrote to the drive.
+    /// Bytes that it wrote to its storage.
     pub written_bytes: u64,
+}
+
+/// Where the database of a run with power cuts is.
+pub trait Storage {
+    /// Switches it on: its world, its executor, and the devices of an empty database.
+    fn start(&self, seed: u64) -> (SimWorld, Rt, Devices);
+
+    /// Recovers what a power cut leaves by `seed`, and compares it with `history`.
+    fn recover(
+        &self,
+        crash: &Crash,
+        seed: u64,
+        history: &[(u64, u32)],
+        options: DatabaseOptions,
+    ) -> Cut;
 }
 
 /// Runs `transactions` transactions of TPC-C on `drive` by `rule`, and cuts the power `cuts` times, evenly spread.
 pub fn cut_power(drive: &DriveFile, rule: Rule, seed: u64, transactions: u64, cuts: u64) -> Cuts {
-    // One run counts the I/Os, the next one has the cuts.
-    let events = run(drive, rule, seed, transactions, u64::MAX).1;
-    run(drive, rule, seed, transactions, (events / cuts).max(1)).0
+    let storage = |bytes| OnDrive {
+        drive: drive.clone(),
+        rule,
+        bytes,
+    };
+    cut_power_of(storage, rule, seed, transactions, cuts)
 }
 
-fn run(drive: &DriveFile, rule: Rule, seed: u64, transactions: u64, every: u64) -> (Cuts, u64) {
+/// The same on storage that `storage` makes, new for each of two runs, for so many bytes of a database with its log.
+pub fn cut_power_of<S: Storage + 'static>(
+    storage: impl Fn(u64) -> S,
+    rule: Rule,
+    seed: u64,
+    transactions: u64,
+    cuts: u64,
+) -> Cuts {
+    // One run counts the I/Os, the next one has the cuts.
+    let events = run(&storage, rule, seed, transactions, u64::MAX).1;
+    run(&storage, rule, seed, transactions, (events / cuts).max(1)).0
+}
+
+fn run<S: Storage + 'static>(
+    storage: &impl Fn(u64) -> S,
+    rule: Rule,
+    seed: u64,
+    transactions: u64,
+    every: u64,
+) -> (Cuts, u64) {
     let generator = Tpcc::new(&TpccOptions {
         warehouses: 1,
         transactions,
@@ -68,29 +118,8 @@ fn run(drive: &DriveFile, rule: Rule, seed: u64, transactions: u64, every: u64) 
     let generator = generator.expect("options within their limits");
     let pages = tonearm_workload::Workload::pages(&generator);
     let loaded = generator.allocated();
-    let cache = rule != Rule::Through;
-    let timing = Drive::new(
-        &drive.spec,
-        &DriveOptions {
-            seed,
-            write_cache: Some(cache),
-            ..DriveOptions::default()
-        },
-    );
-    let bytes = LOG_BYTES + Database::data_bytes(PAGE_BYTES, pages);
-    let disk = SimDisk {
-        image: DiskImage::new(bytes),
-        timing: Box::new(timing),
-        write_cache: cache,
-        zeroing: Zeroing::Command,
-    };
-    let options = SimOptions {
-        seed,
-        ..SimOptions::default()
-    };
-    let world = SimWorld::with_disks(options, vec![disk]);
-    let rt = Rt::new(world.driver());
-    let devices = devices(&rt, bytes);
+    let storage = storage(LOG_BYTES + Database::data_bytes(PAGE_BYTES, pages));
+    let (world, rt, devices) = storage.start(seed);
     let options = options_of(rule, pages, loaded);
     let (own, recovering) = (rt.clone(), options.clone());
     let (hooked, cuts, events) = (
@@ -105,8 +134,8 @@ fn run(drive: &DriveFile, rule: Rule, seed: u64, transactions: u64, every: u64) 
         hooked.on_io(move |_, crash| {
             number.set(number.get() + 1);
             if number.get() % every == 0 {
-                let seed = whole(seed + number.get());
-                let cut = cut(crash, seed, &watched.history(), recovering.clone());
+                let (seed, history) = (seed + number.get(), watched.history());
+                let cut = storage.recover(crash, seed, &history, recovering.clone());
                 note(&mut seen.borrow_mut(), cut, &watched);
             }
         });
@@ -115,6 +144,7 @@ fn run(drive: &DriveFile, rule: Rule, seed: u64, transactions: u64, every: u64) 
         hooked.clear_hook();
         database.counts()
     });
+    rt.shut_down();
     let mut cuts = cuts.take();
     cuts.checkpoints = counts.checkpoints;
     let pages = counts.page_outs + counts.checkpoint_pages;
@@ -137,6 +167,71 @@ pub fn options_of(rule: Rule, pages: u64, loaded: u64) -> DatabaseOptions {
     }
 }
 
+/// One drive, with its cache on unless the rule wants it off.
+struct OnDrive {
+    drive: DriveFile,
+    rule: Rule,
+    bytes: u64,
+}
+
+impl Storage for OnDrive {
+    fn start(&self, seed: u64) -> (SimWorld, Rt, Devices) {
+        let cache = self.rule != Rule::Through;
+        let timing = Drive::new(
+            &self.drive.spec,
+            &DriveOptions {
+                seed,
+                write_cache: Some(cache),
+                ..DriveOptions::default()
+            },
+        );
+        let disk = SimDisk {
+            image: DiskImage::new(self.bytes),
+            timing: Box::new(timing),
+            write_cache: cache,
+            zeroing: Zeroing::Command,
+        };
+        let options = SimOptions {
+            seed,
+            ..SimOptions::default()
+        };
+        let world = SimWorld::with_disks(options, vec![disk]);
+        let rt = Rt::new(world.driver());
+        let devices = devices(&rt, self.bytes);
+        (world, rt, devices)
+    }
+
+    fn recover(
+        &self,
+        crash: &Crash,
+        seed: u64,
+        history: &[(u64, u32)],
+        options: DatabaseOptions,
+    ) -> Cut {
+        let images = crash.images(whole(seed));
+        let world = SimWorld::new(SimOptions::default(), images);
+        let rt = Rt::new(world.driver());
+        let (own, devices) = (rt.clone(), devices(&rt, self.bytes));
+        let opened = rt.block_on(async move { Database::open(&own, devices, options).await });
+        let end = match opened {
+            Ok(database) => database.flush_lsn(),
+            Err(damage) => return Cut::Refused(damage),
+        };
+        let image = &world.images()[0];
+        Cut::of(history, end, |page| on_image(image, page))
+    }
+}
+
+impl Cut {
+    /// A recovered database with the first `end` records of `history`, the pages of which `read` returns.
+    pub fn of(history: &[(u64, u32)], end: u64, read: impl Fn(u32) -> PageState) -> Self {
+        match audit(history, end, read) {
+            0 => Self::Recovered { end },
+            pages => Self::Wrong { pages },
+        }
+    }
+}
+
 /// Log and data on the first drive of `rt`.
 pub fn devices(rt: &Rt, bytes: u64) -> Devices {
     let drive: Rc<dyn Device> = Rc::new(RawDevice::new(rt, DeviceId(0), bytes, 512, "drive"));
@@ -153,25 +248,6 @@ pub fn whole(seed: u64) -> u64 {
     found.expect("most seeds garble nothing")
 }
 
-/// Recovers what a power cut leaves by `seed`, and compares it with `history`.
-fn cut(crash: &Crash, seed: u64, history: &[(u64, u32)], options: DatabaseOptions) -> Cut {
-    let images = crash.images(seed);
-    let bytes = images[0].size;
-    let world = SimWorld::new(SimOptions::default(), images);
-    let rt = Rt::new(world.driver());
-    let (own, devices) = (rt.clone(), devices(&rt, bytes));
-    let opened = rt.block_on(async move { Database::open(&own, devices, options).await });
-    let end = match opened {
-        Ok(database) => database.flush_lsn(),
-        Err(damage) => return Cut::Refused(damage),
-    };
-    let image = &world.images()[0];
-    match audit(history, end, |page| on_image(image, page)) {
-        0 => Cut::Recovered { end },
-        pages => Cut::Wrong { pages },
-    }
-}
-
 /// A page on the drive.
 pub fn on_image(image: &DiskImage, page: u32) -> PageState {
     let mut bytes = [0; STATE_BYTES];
@@ -182,7 +258,9 @@ pub fn on_image(image: &DiskImage, page: u32) -> PageState {
 fn note(cuts: &mut Cuts, cut: Cut, database: &Database) {
     cuts.cuts.push(cut);
     if let Cut::Recovered { end } = cut {
+        let lost = database.answered().saturating_sub(end);
         cuts.broken_promises += u64::from(end < database.durable_lsn());
-        cuts.most_lost = cuts.most_lost.max(database.answered().saturating_sub(end));
+        cuts.losses += u64::from(lost > 0);
+        cuts.most_lost = cuts.most_lost.max(lost);
     }
 }

@@ -91,9 +91,22 @@ impl Machine {
         self,
         options: DatabaseOptions,
         terminals: usize,
-        [warm_up, unmeasured, transactions]: [u64; 3],
+        transactions: [u64; 3],
         source: impl FnMut() -> Transaction + 'static,
     ) -> Measured {
+        let (measured, _) = self.measure_with(options, terminals, transactions, source, || ());
+        measured
+    }
+
+    /// The same, and what `state` returns before and after the transactions that are measured.
+    pub fn measure_with<T: 'static>(
+        self,
+        options: DatabaseOptions,
+        terminals: usize,
+        [warm_up, unmeasured, transactions]: [u64; 3],
+        source: impl FnMut() -> Transaction + 'static,
+        state: impl Fn() -> T + 'static,
+    ) -> (Measured, [T; 2]) {
         let rt = self.rt.clone();
         rt.block_on(async move {
             let database = Database::create(&self.rt, self.devices, options).await;
@@ -102,7 +115,9 @@ impl Machine {
             all.run(terminals, warm_up).await;
             self.instant.set(false);
             all.run(terminals, unmeasured).await;
-            all.run(terminals, transactions).await
+            let before = state();
+            let measured = all.run(terminals, transactions).await;
+            (measured, [before, state()])
         })
     }
 }
@@ -129,12 +144,18 @@ impl TpccRun {
     /// Runs it on `drive`.
     pub fn on(&self, drive: &DriveFile) -> Measured {
         let generator = self.generator();
-        let (pages, loaded) = (generator.pages(), generator.allocated());
-        let data_bytes = Database::data_bytes(self.page_bytes, pages);
+        let options = self.options(&generator);
+        let data_bytes = Database::data_bytes(self.page_bytes, options.pages);
         let machine = Machine::shared(drive, self.rule, data_bytes, self.log_bytes, self.seed);
-        let options = DatabaseOptions {
+        machine.measure(options, self.terminals, self.transactions, tpcc(generator))
+    }
+
+    /// The database for the transactions of `generator`.
+    pub fn options(&self, generator: &Tpcc) -> DatabaseOptions {
+        let loaded = generator.allocated();
+        DatabaseOptions {
             page_bytes: self.page_bytes,
-            pages,
+            pages: generator.pages(),
             loaded,
             pool_pages: (loaded as f64 * self.pool_share) as usize,
             rule: self.rule,
@@ -142,8 +163,7 @@ impl TpccRun {
             log_request: None,
             checkpoint_at: self.checkpoint_at,
             processor: self.processor,
-        };
-        machine.measure(options, self.terminals, self.transactions, tpcc(generator))
+        }
     }
 
     /// The transactions.

@@ -265,6 +265,31 @@ fn wal_rule_costs_little_and_prevents_database_loss() {
 }
 
 #[test]
+fn the_product_loses_nothing_durable_and_flushes_seldom_with_much_memory() {
+    let report = quick("wal-product");
+    held(&report, "by memory alone: flushes of the log");
+    for way in ["default, a flush for each commit", "default, FUA"] {
+        held(&report, &format!("{way}: power cuts that take answered"));
+        held(
+            &report,
+            &format!("{way}: power cuts that take what was known"),
+        );
+    }
+    for way in ["ordered, the drive keeps the order", "default"] {
+        held(&report, &format!("{way}: power cuts that leave a state"));
+        held(&report, &format!("{way}: power cuts after which"));
+    }
+    let cuts = report.figures.last().unwrap().table.as_ref().unwrap();
+    let count = |row: usize, column: usize| -> u64 { cuts.rows[row][column].parse().unwrap() };
+    assert!(
+        count(1, 5) > 0,
+        "a false promise is noticed: {:?}",
+        cuts.rows[1]
+    );
+    assert!(count(2, 3) > 0, "a commit that was not flushed may be lost");
+}
+
+#[test]
 fn each_known_miss_is_of_an_experiment_and_of_one_reason() {
     let mut seen: Vec<_> = tonearm_experiments::known_misses().collect();
     for (experiment, _) in &seen {

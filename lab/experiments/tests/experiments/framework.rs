@@ -47,6 +47,7 @@ fn the_list_is_complete_and_each_experiment_is_described() {
         "trail-residual",
         "trail-tpcc",
         "trail-utilisation",
+        "wal-product",
         "wal-sync",
         "wal-tpcc",
     ]);
