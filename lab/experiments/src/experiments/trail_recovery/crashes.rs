@@ -74,7 +74,8 @@ pub fn recover(
     let shape = StoreShape {
         log_drive: Some(drive),
         head: HeadKind::Formula,
-        log_bytes: Some(last.end() * 512),
+        // All tracks between the areas at both ends.
+        log_bytes: Some(trailer_offset(last.end() * 512) - 2 * HEADER_AREA_BYTES),
         ..StoreShape::new(drive, HomeParams::Overwrite, VOLUME_BYTES + (2 << 20))
     };
     let store = Rc::new(SimStore::create(&shape, seed)?);
