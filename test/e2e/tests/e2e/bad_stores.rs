@@ -3,7 +3,7 @@
 use tonearm_tests::{Bench, MIB, contains, noise};
 
 /// Where the copies of the superblock begin in the store `s.tn`.
-fn copies(bench: &Bench) -> [u64; 4] {
+pub fn copies(bench: &Bench) -> [u64; 4] {
     let size = std::fs::metadata(bench.path("s.tn")).expect("a file").len();
     [0, 256 << 10, size - MIB, size - MIB + (256 << 10)]
 }

@@ -1,5 +1,6 @@
 //! Features of a store: large sizes, trimming, volumes that change while it is served, detection of damage.
 
+use crate::bad_stores::copies;
 use std::time::{Duration, Instant};
 use tonearm_tests::{Bench, GIB, MIB, Server, TIB, contains, noise, wait_until};
 
@@ -240,8 +241,9 @@ fn check_names_the_corrupt_block_and_repair_keeps_it() {
 fn superblock_copies_are_repaired_from_each_other() {
     let bench = Bench::with_store("64MiB");
     // Each update writes two of the four copies. One copy of each pair stays intact.
-    for copy in [0u64, 3] {
-        bench.overwrite("s.tn", (copy << 18) + 64, &[0xee; 64]);
+    let [first, _, _, last] = copies(&bench);
+    for copy in [first, last] {
+        bench.overwrite("s.tn", copy + 64, &[0xee; 64]);
     }
     let check = bench.run(&["check", "s.tn"]);
     assert_eq!(check.code, Some(3), "{check:?}");
