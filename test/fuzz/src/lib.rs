@@ -151,6 +151,7 @@ fn superblocks() -> Vec<Vec<u8>> {
     let superblock = Superblock {
         store: [2; 16],
         generation: 1,
+        trailer_offset: 1 << 30,
         epoch: 1,
         state: State::Clean,
         block_size: 4096,
