@@ -24,6 +24,7 @@ mod open;
 pub use create::{ArrayParams, ArrayPlan, create_array, plan_array};
 pub use open::{ArrayAccess, Candidate, load_descriptor, open_array};
 
+use crate::create::clear_member;
 use crate::superblocks::MemberDevice;
 use keeper::Keeper;
 use std::ops::Range;
@@ -33,10 +34,8 @@ use tonearm_device::{
     ArrayFuture, Device, DeviceIo, DirtyRanges, Events, Known, OnProgress, Redundancy,
     RepairOutcome, Section,
 };
-use tonearm_format::{
-    ArrayDescriptor, ArrayMember, HEADER_AREA_BYTES, PATH_MAX, Uuid, trailer_offset,
-};
-use tonearm_rt::{Data, IoError, Op};
+use tonearm_format::{ArrayDescriptor, ArrayMember, HEADER_AREA_BYTES, PATH_MAX, Uuid};
+use tonearm_rt::{Data, Op};
 
 /// The array of an open store, as a device. Clones are handles of the same array.
 #[derive(Clone)]
@@ -133,7 +132,10 @@ impl StoreArray {
         array.save().await?;
         // What an earlier store or array has left there must not be found.
         // The flush keeps a power cut from bringing it back after the new descriptor.
-        let cleared = clear_descriptors(&device).await;
+        let cleared = match clear_member(&device, HEADER_AREA_BYTES, |_| {}).await {
+            Ok(()) => device.flush().await,
+            failed => failed,
+        };
         cleared.map_err(|error| refuse(format!("its header area cannot be written: {error}")))?;
         if let MemberState::Rebuilding { .. } = array.member_states()[missing.member] {
             // The replacement that is being rebuilt is itself replaced.
@@ -170,14 +172,6 @@ impl StoreArray {
         }
         array.rebuild(&rate, progress).await
     }
-}
-
-/// Overwrites the header and the trailer area of a new member, durably.
-async fn clear_descriptors(device: &Rc<dyn Device>) -> Result<(), IoError> {
-    for area in [0, trailer_offset(device.size_bytes())] {
-        device.zero(area, HEADER_AREA_BYTES).await?;
-    }
-    device.flush().await
 }
 
 /// The part of a member that holds stripes.

@@ -47,7 +47,6 @@ mod write_back;
 mod arrays;
 
 mod engine;
-
 mod indirect;
 
 // Operations of the engine.

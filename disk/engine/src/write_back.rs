@@ -26,10 +26,11 @@ use tonearm_rt::Notify;
 const TICK: Nanos = Nanos::from_millis(500);
 /// Commits kept in the log from which on rounds start.
 const COMMITS_PRESSING: usize = 1 << 19;
-/// One block gets an image in the log for so many that are written home: this bounds what the images add to the log.
-const RENEWED_SHARE: u64 = 16;
 /// Pending ranges from which on rounds start.
 const RANGES_PRESSING: usize = 1024;
+/// One block gets an image in the log for so many that are written home: this bounds what the images add to the log. For each
+/// block that is written home, so many are looked at.
+const RENEWED_SHARE: u64 = 16;
 
 /// Bytes of one round when neither memory nor log are short. Small rounds keep the waits of reads short.
 const IDLE_ROUND_BYTES: usize = 4 << 20;
@@ -64,6 +65,8 @@ pub(crate) struct WriteBack {
     space_ended: Cell<bool>,
     /// Checkpoints under way.
     checkpoints: Cell<u32>,
+    /// Blocks written home since holds were last renewed.
+    unrenewed: Cell<u64>,
     pub counters: Counters,
 }
 
@@ -106,6 +109,7 @@ impl WriteBack {
             draining: Cell::new(0),
             space_ended: Cell::new(false),
             checkpoints: Cell::new(0),
+            unrenewed: Cell::new(0),
             counters: Counters::default(),
         }
     }
@@ -450,12 +454,18 @@ impl WriteBack {
     /// Lets the log free commits of blocks that are never ready to be written back, after a round that has written `blocks`.
     fn renew_holds(&self, blocks: u64) {
         let shared = &*self.shared;
-        let (trail, most) = (&shared.trail, blocks.div_ceil(RENEWED_SHARE));
+        let mut pinned = shared.pinned.borrow_mut();
+        let written = self.unrenewed.get() + blocks;
+        self.unrenewed.set(written);
+        if written * RENEWED_SHARE < pinned.block_count() as u64 {
+            return;
+        }
+        self.unrenewed.set(0);
+        let (trail, most) = (&shared.trail, written.div_ceil(RENEWED_SHARE));
         let durable = trail.durable();
         let before = Lsn(durable
             .0
             .saturating_sub(trail.retained_commits() as u64 / 2));
-        let mut pinned = shared.pinned.borrow_mut();
         pinned.renew(before, durable, most as usize, trail);
     }
 

@@ -162,21 +162,12 @@ impl SegmentTable {
 
     /// No recovery replays a commit before `before` any more. The newest checkpoint may still say that the segments are held.
     pub fn release_from_log(&mut self, before: Lsn) {
-        let released = self.held.extract_if(.., |_, lsn| *lsn < before);
-        let released: Vec<u64> = released.map(|(segment, _)| segment).collect();
-        for segment in released {
-            self.end_hold(segment);
-        }
+        self.end_holds(|_, last| last < before);
     }
 
     /// Of the segments that an opening has found held, the log names places in `named` alone.
     pub fn keep_held(&mut self, named: &BTreeSet<u64>) {
-        let others = |segment: &u64, lsn: &mut Lsn| *lsn == Lsn(0) && !named.contains(segment);
-        let released = self.held.extract_if(.., others);
-        let released: Vec<u64> = released.map(|(segment, _)| segment).collect();
-        for segment in released {
-            self.end_hold(segment);
-        }
+        self.end_holds(|segment, last| last == Lsn(0) && !named.contains(&segment));
     }
 
     /// Number of segments in which a commit from `lsn` on may name places.
@@ -188,17 +179,22 @@ impl SegmentTable {
     pub fn limit_held(&mut self, most: u64) {
         let mut held: Vec<u64> = self.held.keys().copied().collect();
         held.sort_unstable_by_key(|segment| std::cmp::Reverse(self.entry(*segment).first));
-        for segment in held.into_iter().skip(most as usize) {
-            self.held.remove(&segment);
-            self.end_hold(segment);
-        }
+        held.truncate(most as usize);
+        let youngest = BTreeSet::from_iter(held);
+        self.end_holds(|segment, _| !youngest.contains(&segment));
     }
 
-    fn end_hold(&mut self, segment: u64) {
-        let own = &mut self.segments[segment as usize];
-        (own.entry.has_indirect, own.copied) = (false, true);
-        if own.is_empty() {
-            self.empty.insert(segment);
+    /// Ends the holds of segments, with the last commits that name places there, for which `is_over` is true.
+    fn end_holds(&mut self, is_over: impl Fn(u64, Lsn) -> bool) {
+        for (segment, _) in self
+            .held
+            .extract_if(.., |segment, last| is_over(*segment, *last))
+        {
+            let own = &mut self.segments[segment as usize];
+            (own.entry.has_indirect, own.copied) = (false, true);
+            if own.is_empty() {
+                self.empty.insert(segment);
+            }
         }
     }
 
