@@ -46,7 +46,9 @@ mod write_back;
 
 mod arrays;
 
+// The engine, and what its log calls.
 mod engine;
+
 mod indirect;
 
 // Operations of the engine.

@@ -46,3 +46,21 @@ impl Mean {
         Self::of(&all)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interval_of_four_values_is_that_of_student() {
+        let Mean { mean, half } = Mean::of(&[1.0, 2.0, 3.0, 4.0]);
+        assert_eq!(mean, 2.5);
+        assert!((half - 2.0541).abs() < 1e-3, "{half}");
+    }
+
+    #[test]
+    fn differences_are_percent_of_their_own_bases() {
+        let Mean { mean, half } = Mean::of_differences(&[110.0, 22.0], &[100.0, 20.0]);
+        assert!((mean - 10.0).abs() < 1e-9 && half < 1e-9, "{mean} {half}");
+    }
+}
