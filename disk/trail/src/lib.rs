@@ -23,6 +23,7 @@ mod replay;
 mod ring;
 mod scan;
 mod search;
+mod streams;
 
 pub use decide::Case;
 pub use error::TrailError;

@@ -2,7 +2,9 @@
 //! has room (Trail 3.1, batching).
 
 use crate::geometry::LogGeometry;
+use crate::streams::Streams;
 use std::collections::VecDeque;
+use std::ops::Range;
 use tonearm_base::{Lsn, RecordSeq, Slice};
 use tonearm_format::{
     Entry, EntryKind, RecordHeader, Slots, escape_payload, record_fits, run_slots,
@@ -83,6 +85,14 @@ impl Change {
         }
     }
 
+    /// The blocks of its data.
+    fn written(&self) -> Option<Range<u64>> {
+        match self {
+            Self::Write { first, crcs, .. } => Some(*first..*first + crcs.len() as u64),
+            _ => None,
+        }
+    }
+
     /// Number of its entries.
     fn parts(&self) -> usize {
         match self {
@@ -111,10 +121,12 @@ struct Queued {
     /// Index of the next change, and of the next entry within it.
     change: usize,
     part: usize,
+    /// Its stream; 0 for none.
+    stream: u64,
     /// Bytes of blocks that can be written outside the log; 0 once that is decided.
     large: u64,
-    /// They were written there.
-    is_placed: bool,
+    /// They were written there, or there was no space for them.
+    is_decided: bool,
 }
 
 /// Commits that wait for the log.
@@ -125,38 +137,9 @@ pub(crate) struct Queue {
     promised: u64,
     /// Bytes of blocks that can be written outside the log.
     large: u64,
-    /// Commits whose blocks were written there.
-    placed: usize,
-    sequence: Sequence,
-}
-
-/// Commits one after the other that write adjacent blocks.
-#[derive(Default)]
-struct Sequence {
-    /// The block after the last one.
-    next: u64,
-    bytes: u64,
-    /// The first commit of which it is not known yet whether it is large.
-    from: Lsn,
-}
-
-impl Sequence {
-    /// Adds commit `lsn`, or begins a new sequence with it where it does not go on with this one. The bytes of the sequence.
-    fn extend(&mut self, block_size: usize, lsn: Lsn, changes: &[Change]) -> u64 {
-        let writes = changes.iter().filter_map(|change| match change {
-            Change::Write { first, crcs, .. } => Some((*first, crcs.len() as u64)),
-            _ => None,
-        });
-        let next = writes.clone().find(|(first, _)| *first == self.next);
-        if next.is_none() {
-            (self.bytes, self.from) = (0, lsn);
-        }
-        let (first, count) = next.or(writes.clone().next_back()).unwrap_or_default();
-        self.next = first + count;
-        let blocks: u64 = writes.map(|(_, count)| count).sum();
-        self.bytes += blocks * block_size as u64;
-        self.bytes
-    }
+    /// Commits whose blocks were written there, or found no space.
+    decided: usize,
+    streams: Streams,
 }
 
 /// Header fields of the first record of a device write; those of later records follow from it.
@@ -232,7 +215,6 @@ impl Queued {
 
     /// Its blocks of data are at `places`, in their order.
     fn place(&mut self, mut places: &[u64]) {
-        self.is_placed = true;
         for change in &mut self.changes {
             if let Change::Write { first, crcs, .. } = change {
                 let (own, rest) = places.split_at(crcs.len());
@@ -287,8 +269,8 @@ impl Queued {
 }
 
 impl Queue {
-    /// Queues a commit for which `promised` sectors are reserved. Sectors that it does not need are returned. With `large_min` bytes
-    /// of blocks, or in a sequence of adjacent writes with so many bytes, its blocks can be written outside the log. 0: they cannot.
+    /// Queues a commit for which `promised` sectors are reserved. Sectors that it does not need are returned. In a stream with
+    /// `large_min` bytes of blocks, its blocks can be written outside the log. 0: they cannot.
     pub fn push(
         &mut self,
         geometry: &LogGeometry,
@@ -302,37 +284,41 @@ impl Queue {
         let promised = promised.min(geometry.commit_sectors(blocks, others));
         self.bytes += changes.iter().map(bytes_of).sum::<u64>();
         self.promised += promised;
-        let is_large = blocks > 0
-            && large_min > 0
-            && self.sequence.extend(geometry.block_size, lsn, &changes) >= large_min;
+        let bytes = blocks * geometry.block_size as u64;
+        let (mut stream, mut large_from) = (0, None);
+        if bytes > 0 && large_min > 0 {
+            let writes = changes.iter().filter_map(Change::written);
+            let of_commit = self.streams.add(lsn, bytes, writes);
+            stream = of_commit.id;
+            if of_commit.bytes >= large_min {
+                large_from = Some(std::mem::replace(&mut of_commit.from, lsn + 1));
+            }
+        }
         self.commits.push_back(Queued {
             lsn,
             promised,
             changes,
             change: 0,
             part: 0,
+            stream,
             large: 0,
-            is_placed: false,
+            is_decided: false,
         });
-        if is_large {
-            self.note_large(geometry);
+        if let Some(from) = large_from {
+            self.note_large(geometry, stream, from);
         }
     }
 
-    /// The commits of the sequence can be written outside the log.
-    fn note_large(&mut self, geometry: &LogGeometry) {
-        let from = self.sequence.from;
-        for commit in self.commits.iter_mut().rev() {
-            if commit.lsn < from {
-                break;
-            }
-            if commit.change == 0 && commit.part == 0 {
+    /// The commits of `stream` from `from` on can be written outside the log.
+    fn note_large(&mut self, geometry: &LogGeometry, stream: u64, from: Lsn) {
+        let commits = self.commits.iter_mut().rev();
+        for commit in commits.take_while(|commit| commit.lsn >= from) {
+            if commit.stream == stream && commit.change == 0 && commit.part == 0 {
                 let (blocks, _) = needs(&commit.changes);
                 commit.large = blocks * geometry.block_size as u64;
                 self.large += commit.large;
             }
         }
-        self.sequence.from = self.commits.back().map_or(from, |commit| commit.lsn + 1);
     }
 
     /// Bytes of blocks of queued commits that can be written outside the log.
@@ -340,16 +326,16 @@ impl Queue {
         self.large
     }
 
-    /// True when the blocks of a queued commit were written outside the log.
-    pub fn has_placed(&self) -> bool {
-        self.placed > 0
+    /// True when the blocks of a queued commit were written outside the log, or found no space there.
+    pub fn has_decided(&self) -> bool {
+        self.decided > 0
     }
 
-    /// The first commit that the next device write leaves out: while there are commits whose blocks were written outside the log, the
-    /// first one whose blocks still can be.
+    /// The first commit that the next device write leaves out: while there are commits of which that is decided, the first one
+    /// whose blocks still can be written outside the log.
     fn end(&self) -> Lsn {
         let next = self
-            .has_placed()
+            .has_decided()
             .then(|| self.commits.iter().find(|commit| commit.large > 0));
         next.flatten().map_or(Lsn(u64::MAX), |commit| commit.lsn)
     }
@@ -370,20 +356,29 @@ impl Queue {
         blocks
     }
 
-    /// Blocks that were taken are at `places`, in their order, and not in the commits any more.
-    pub fn place(&mut self, geometry: &LogGeometry, blocks: &[IndirectBlock], places: &[u64]) {
+    /// Blocks that were taken are at `places`, in their order, and not in the commits any more. `None`: the log gets them.
+    pub fn decide(
+        &mut self,
+        geometry: &LogGeometry,
+        blocks: &[IndirectBlock],
+        places: Option<&[u64]>,
+    ) {
         let mut rest = places;
         for of_commit in blocks.chunk_by(|a, b| a.lsn == b.lsn) {
             let at = self
                 .commits
                 .binary_search_by_key(&of_commit[0].lsn, |commit| commit.lsn);
             let commit = &mut self.commits[at.expect("a commit is queued until it is packed")];
+            commit.is_decided = true;
+            self.decided += 1;
+            let Some(places) = rest else {
+                continue;
+            };
             self.bytes -= commit.changes.iter().map(bytes_of).sum::<u64>();
             self.promised -= commit.promised;
-            let (own, others) = rest.split_at(of_commit.len());
-            rest = others;
+            let (own, others) = places.split_at(of_commit.len());
+            rest = Some(others);
             commit.place(own);
-            self.placed += 1;
             let (data, slots) = needs(&commit.changes);
             commit.promised = commit.promised.min(geometry.commit_sectors(data, slots));
             self.promised += commit.promised;
@@ -515,7 +510,7 @@ impl Queue {
             if entry.last {
                 ended = Some(commit.lsn);
                 self.promised -= commit.promised;
-                self.placed -= usize::from(commit.is_placed);
+                self.decided -= usize::from(commit.is_decided);
                 self.commits.pop_front();
             }
         }

@@ -35,17 +35,20 @@ impl State {
             sink,
             unflushed,
             waited_at,
+            refused,
             ..
         } = &self.indirect;
         sink.as_ref()?;
-        if *unflushed == 0 && self.queue.has_placed() {
+        if *unflushed == 0 && self.queue.has_decided() {
             return None;
         }
         let sizes = |count: u64| count.saturating_mul(options.large_commit_bytes);
         let least = if *unflushed > 0 { 1 } else { QUEUED_MIN };
+        let is_refused = *refused && *unflushed > 0;
         let is_quiet = !waiters.is_any()
             && waited_at.is_none_or(|at| now >= at + options.large_commit_quiet.0);
         if is_quiet
+            && !is_refused
             && self.given_up.is_none()
             && self.queue.large_bytes() >= sizes(least)
             && *unflushed < sizes(UNFLUSHED_MAX)
@@ -76,12 +79,12 @@ impl Trail {
             let places = sink.append(blocks.clone()).await;
             let mut guard = trail.0.state.borrow_mut();
             let state = &mut *guard;
-            if let Some(places) = places {
-                let bytes = blocks
-                    .iter()
-                    .map(|block| block.data.len() as u64)
-                    .sum::<u64>();
-                state.queue.place(&trail.0.geometry, &blocks, &places);
+            let geometry = &trail.0.geometry;
+            state.queue.decide(geometry, &blocks, places.as_deref());
+            state.indirect.refused = places.is_none();
+            if places.is_some() {
+                let sizes = blocks.iter().map(|block| block.data.len() as u64);
+                let bytes = sizes.sum::<u64>();
                 state.indirect.unflushed += bytes;
                 state.stats.indirect_bytes += bytes;
             }

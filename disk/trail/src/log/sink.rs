@@ -27,4 +27,6 @@ pub(crate) struct Indirect {
     pub waited_at: Option<Nanos>,
     /// Bytes in place that may not be durable.
     pub unflushed: u64,
+    /// There was no space for the last append. What was appended before is logged before the next one, so that space becomes free.
+    pub refused: bool,
 }

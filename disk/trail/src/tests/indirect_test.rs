@@ -94,7 +94,7 @@ fn log_names_the_places_of_large_commits() {
         for commit in 0..6 {
             log.write(10 * commit, 5, 1).await;
             // One that is not large stays in the order.
-            log.write(200 + commit, 1, 1).await;
+            log.write(200 + 10 * commit, 1, 1).await;
         }
         log.rt.sleep(Nanos::from_millis(20)).await;
         log.wait(log.appended()).await;
@@ -111,7 +111,7 @@ fn log_names_the_places_of_large_commits() {
         let large = (0..5).map(|at| (10 * pair + at, Some(100 + 5 * pair + at)));
         match index % 2 {
             0 => assert_eq!(blocks, large.collect::<Vec<_>>()),
-            _ => assert_eq!(blocks, [(200 + pair, None)]),
+            _ => assert_eq!(blocks, [(200 + 10 * pair, None)]),
         }
     }
 }
@@ -224,10 +224,10 @@ fn stream_of_large_commits_is_logged_in_between() {
     });
 }
 
-/// Small writes of adjacent blocks are one large write; those of other blocks are not.
+/// Small writes of adjacent blocks are one large write, also with a few others between them; those of other blocks are not.
 #[test]
-fn sequence_of_small_commits_is_large() {
-    for (step, expected) in [(1, true), (3, false)] {
+fn stream_of_small_commits_is_large() {
+    for (step, expected) in [(1, true), (3, true), (9, false)] {
         let mut setup = setup();
         setup.options.commit_delay = Nanos::from_millis(1);
         setup.run(async move |log| {
@@ -243,6 +243,59 @@ fn sequence_of_small_commits_is_large() {
         let expected = (0..40).map(|at| (step * at, expected.then_some(100 + at)));
         assert_eq!(found.collect::<Vec<_>>(), expected.collect::<Vec<_>>());
     }
+}
+
+/// Each of several streams is large, and what is written beside them is not.
+#[test]
+fn streams_side_by_side_are_large() {
+    let mut setup = setup();
+    setup.options.commit_delay = Nanos::from_millis(1);
+    setup.run(async move |log| {
+        let sink = Sink::install(&log);
+        for at in 0..40 {
+            log.write(at, 1, 1).await;
+            log.write(100 * at + 50, 1, 1).await;
+            log.write(20_000 + at, 1, 1).await;
+        }
+        log.rt.sleep(Nanos::from_millis(20)).await;
+        log.wait(log.appended()).await;
+        assert_eq!(sink.taken.borrow().len(), 80);
+    });
+    for (lsn, blocks) in logged(&setup) {
+        assert_eq!(blocks[0].1.is_some(), lsn % 3 != 2, "{lsn}");
+    }
+}
+
+/// What home has no space for is logged before home is asked again: by then it may have some.
+#[test]
+fn home_is_asked_again_after_the_refused_commits_are_logged() {
+    let mut setup = setup();
+    setup.options.commit_delay = Nanos::from_millis(1);
+    setup.run(async move |log| {
+        let sink = Sink::install(&log);
+        for commit in 0..60 {
+            log.write(10 * commit, 4, 1).await;
+        }
+        let flushed_at = |commits: u64| {
+            let log = log.clone();
+            async move {
+                while log.flushed() < Lsn(commits) {
+                    log.rt.sleep(Nanos::from_micros(10)).await;
+                }
+            }
+        };
+        sink.refuses.set(true);
+        flushed_at(1).await;
+        sink.refuses.set(false);
+        flushed_at(60).await;
+        assert_eq!(
+            (log.flushed(), sink.taken.borrow().len()),
+            (Lsn(60), 44 * 4)
+        );
+    });
+    let places = logged(&setup).into_iter().map(|(_, blocks)| blocks[0].1);
+    let refused = places.take_while(Option::is_none).count();
+    assert_eq!(refused, 16);
 }
 
 /// The places may not be durable, so no record may name them.
