@@ -10,7 +10,7 @@ use super::Trail;
 use super::options::TrailOptions;
 use super::sink::{Indirect, IndirectSink};
 use super::state::State;
-use super::writer::{Step, Waiters};
+use super::writer::Step;
 use crate::error::TrailError;
 use crate::pack::IndirectBlock;
 use std::cell::RefMut;
@@ -25,12 +25,7 @@ const APPENDED: u64 = 16;
 const UNFLUSHED_MAX: u64 = 128;
 impl State {
     /// The next step of indirect writes; `None` when the queue can be packed.
-    pub(super) fn plan_indirect(
-        &self,
-        options: &TrailOptions,
-        waiters: Waiters,
-        now: Nanos,
-    ) -> Option<Step> {
+    pub(super) fn plan_indirect(&self, options: &TrailOptions, now: Nanos) -> Option<Step> {
         let Indirect {
             sink,
             unflushed,
@@ -45,8 +40,7 @@ impl State {
         let sizes = |count: u64| count.saturating_mul(options.large_commit_bytes);
         let least = if *unflushed > 0 { 1 } else { QUEUED_MIN };
         let is_refused = *refused && *unflushed > 0;
-        let is_quiet = !waiters.is_any()
-            && waited_at.is_none_or(|at| now >= at + options.large_commit_quiet.0);
+        let is_quiet = waited_at.is_none_or(|at| now >= at + options.large_commit_quiet.0);
         if is_quiet
             && !is_refused
             && self.given_up.is_none()

@@ -106,7 +106,7 @@ pub(crate) fn plan(
         match delay.until(state, options, waiters, now) {
             Some(until) => Step::Wait(Some(until)),
             None => state
-                .plan_indirect(options, waiters, now)
+                .plan_indirect(options, now)
                 .unwrap_or_else(|| state.plan_commits(options, waiters)),
         }
     };
