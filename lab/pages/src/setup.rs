@@ -101,6 +101,9 @@ pub struct Setup {
     /// Users take no request while a pass of the cleaner is under way. HyLog does not say so, but its disks are idle for
     /// 30 % of the time (6.2).
     pub cleaner_blocks: bool,
+    /// A cold page that lies in the hot partition is overwritten there, until the cleaner moves it: the product's rule. HyLog 4.1
+    /// writes it to the cold partition.
+    pub cools_in_place: bool,
     /// The separator takes into account that the cleaner's free segments are of no use to it.
     pub counts_reserve: bool,
     /// Memory of the separator's counters in bytes. Adjacent pages share one when there are more pages.
@@ -186,6 +189,7 @@ impl Setup {
             sorts_hot: false,
             counts_copies: false,
             cleaner_blocks: false,
+            cools_in_place: false,
             counts_reserve: false,
             counter_bytes: usize::MAX,
             seed: 1,

@@ -540,7 +540,8 @@ impl<W: Workload> Simulation<W> {
         let Some(mut slot) = self.space.slot(page) else {
             return;
         };
-        if !self.space.segment_of(slot).cold
+        if !self.setup.cools_in_place
+            && !self.space.segment_of(slot).cold
             && let Some(place) = self.cold_place(page)
         {
             self.counts.cooled += 1;

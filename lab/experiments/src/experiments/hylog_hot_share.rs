@@ -17,7 +17,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     about: "TPC-C on drives that are 0.98 full. Hot shares are forced, to see how near to the best one the separator comes. \
             Then three readings of the paper are compared in which the separator finds other shares: intervals with more writes \
             for each page, counts that have the cleaner's copies, and a cleaner that keeps users waiting. Beyond the paper: hot \
-            pages that are sorted as WOLF does.",
+            pages that are sorted as WOLF does, and pages that have cooled and are overwritten where they lie, as in the product.",
     drives: Drives::One("atlas10k"),
     run,
 };
@@ -40,6 +40,7 @@ const PLAIN: Variant = Variant {
     sorts_hot: false,
     counts_copies: false,
     cleaner_blocks: false,
+    cools_in_place: false,
 };
 const COPIES: Variant = Variant {
     counts_copies: true,
@@ -51,6 +52,10 @@ const BLOCKS: Variant = Variant {
 };
 const SORTED: Variant = Variant {
     sorts_hot: true,
+    ..PLAIN
+};
+const IN_PLACE: Variant = Variant {
+    cools_in_place: true,
     ..PLAIN
 };
 
@@ -112,6 +117,7 @@ impl Rule {
             COPIES => "copies count",
             BLOCKS => "the cleaner blocks users",
             SORTED => "sorted",
+            IN_PLACE => "cooled pages in place",
             _ => "copies count, the cleaner blocks users",
         }
     }
@@ -179,6 +185,7 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
     sweeps(&points, &mut outcome.findings);
     blocking(&points, &mut outcome.findings);
     sorting(&points, &mut outcome.findings);
+    cooling(&points, &mut outcome.findings);
     outcome.figures = vec![forced_figure(&points), sweeps_figure(&points)];
     outcome.notes = notes(store);
     outcome
@@ -201,13 +208,13 @@ fn rules(store: Store, is_full: bool) -> Vec<Rule> {
     );
     rules.extend(intervals.iter().map(|minutes| of(PAPER, *minutes, PLAIN)));
     rules.push(of(PAPER, CHOSEN, COPIES));
-    rules.extend([PLAIN, SORTED].map(|variant| of(OURS, CHOSEN, variant)));
+    rules.extend([PLAIN, SORTED, IN_PLACE].map(|variant| of(OURS, CHOSEN, variant)));
     if !is_full {
         return rules;
     }
     rules.extend([LONG].map(|minutes| of(PAPER, minutes, COPIES)));
     rules.push(of(OURS, LONG, PLAIN));
-    rules.push(of(PAPER, CHOSEN, SORTED));
+    rules.extend([SORTED, IN_PLACE].map(|variant| of(PAPER, CHOSEN, variant)));
     // Several disks, which can be idle.
     let four = |layout, variant| Rule::new(Store::FULL, layout, CHOSEN, variant);
     let both = Variant {
@@ -216,6 +223,7 @@ fn rules(store: Store, is_full: bool) -> Vec<Rule> {
     };
     rules.push(four(Layout::Overwrite, PLAIN));
     rules.extend([PLAIN, BLOCKS, both].map(|variant| four(PAPER, variant)));
+    rules.extend([PLAIN, IN_PLACE].map(|variant| four(OURS, variant)));
     rules.extend([PLAIN, BLOCKS].map(|variant| Rule {
         used: 0.95,
         ..four(Layout::Lfs, variant)
@@ -283,7 +291,7 @@ fn sweeps(points: &Points, findings: &mut Vec<Finding>) {
 fn blocking(points: &Points, findings: &mut Vec<Finding>) {
     for point in &points.0 {
         let rule = &point.rule;
-        if rule.store.disks == 1 || rule.layout == Layout::Overwrite {
+        if rule.store.disks == 1 || ![PAPER, Layout::Lfs].contains(&rule.layout) {
             continue;
         }
         let paper = match rule.layout {
@@ -328,6 +336,30 @@ fn sorting(points: &Points, findings: &mut Vec<Finding>) {
         );
         let ratio = sorted.steady.cleaning_utilisation() / plain.steady.cleaning_utilisation();
         findings.push(Finding::shown(what("cleaning utilisation"), ratio, "").paper("below 1"));
+    }
+}
+
+/// What it costs that the product overwrites a page that has cooled where it lies.
+fn cooling(points: &Points, findings: &mut Vec<Finding>) {
+    for (layout, disks) in [(PAPER, 1), (OURS, 1), (OURS, 4)] {
+        let at = |variant| points.at(layout, CHOSEN, variant, disks);
+        let (Some(moved), Some(in_place)) = (at(PLAIN), at(IN_PLACE)) else {
+            continue;
+        };
+        let of_disks = match disks {
+            1 => String::new(),
+            disks => format!(" on {disks} disks"),
+        };
+        let what = |what: &str| {
+            format!(
+                "{what}, {}{of_disks}, cooled pages in place over those moved",
+                layout.name()
+            )
+        };
+        let ratio = in_place.steady.throughput() / moved.steady.throughput();
+        findings.push(Finding::shown(what("throughput"), ratio, "").bound(Bound::AtLeast(0.97)));
+        let ratio = in_place.steady.cleaning_utilisation() / moved.steady.cleaning_utilisation();
+        findings.push(Finding::shown(what("cleaning utilisation"), ratio, ""));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::experiment::{Context, Drives, Experiment, Outcome, Random};
 use crate::harness::{Rig, Times, inner_region, ms, one_size, paper_grid, profile, turn};
-use crate::report::{Axis, Figure, Finding, Legend, Line, Panel, Style, Table, number};
+use crate::report::{Axis, Bound, Figure, Finding, Legend, Line, Panel, Style, Table, number};
 use tonearm_base::Nanos;
 use tonearm_drive_file::DriveFile;
 use tonearm_head::{Head, Mimic, SkipModel};
@@ -17,6 +17,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     drives: Drives::One("mimic80"),
     run,
 };
+
+const NAMES: [&str; 3] = ["aggressive", "defensive", "average-limit"];
 
 fn policies(turn: Nanos) -> Vec<(&'static str, String, Policy)> {
     let mut policies = Vec::new();
@@ -104,11 +106,8 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
             found.bytes.to_string(),
         ]);
     }
-    let mut lines = Vec::new();
-    for (color, name) in ["aggressive", "defensive", "average-limit"]
-        .iter()
-        .enumerate()
-    {
+    let (mut lines, mut least) = (Vec::new(), Vec::new());
+    for (color, name) in NAMES.iter().enumerate() {
         let of_name = policies
             .iter()
             .zip(&measured)
@@ -116,16 +115,21 @@ fn run(context: &Context<'_>, drives: &[DriveFile]) -> Outcome {
         let points: Vec<(f64, f64)> = of_name
             .map(|(_, found)| (found.bytes as f64, found.times.mean_ms()))
             .collect();
-        let best = points
-            .iter()
-            .map(|(_, mean)| *mean)
-            .fold(f64::INFINITY, f64::min);
-        outcome.findings.push(Finding::shown(
-            format!("{name}: least mean response"),
-            best,
-            "ms",
-        ));
+        least.push(
+            points
+                .iter()
+                .map(|(_, mean)| *mean)
+                .fold(f64::INFINITY, f64::min),
+        );
         lines.push(Line::new(name, Style::Dots, color, points));
+    }
+    let best = least.iter().copied().fold(f64::INFINITY, f64::min);
+    for (name, least) in NAMES.iter().zip(least) {
+        let what = format!("{name}: least mean response");
+        outcome.findings.push(Finding::shown(what, least, "ms"));
+        let what = format!("{name}: least mean response over that of the best policy");
+        let found = Finding::shown(what, least / best, "times");
+        outcome.findings.push(found.bound(Bound::AtMost(1.05)));
     }
     outcome.figures = vec![
         Figure::plot(

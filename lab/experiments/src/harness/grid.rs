@@ -93,6 +93,8 @@ pub struct Variant {
     pub counts_copies: bool,
     /// See [`Setup::cleaner_blocks`].
     pub cleaner_blocks: bool,
+    /// See [`Setup::cools_in_place`].
+    pub cools_in_place: bool,
 }
 
 /// The parameters of a simulation.
@@ -145,6 +147,7 @@ impl Case {
             sorts_hot: self.variant.sorts_hot,
             counts_copies: self.variant.counts_copies,
             cleaner_blocks: self.variant.cleaner_blocks,
+            cools_in_place: self.variant.cools_in_place,
             // As the product's separator.
             counts_reserve: self.layout == OURS,
             seed,

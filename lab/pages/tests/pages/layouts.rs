@@ -117,6 +117,21 @@ fn sorted_hylog_appends_two_segments_at_a_time() {
 }
 
 #[test]
+fn cooled_pages_stay_in_place_only_if_asked() {
+    let cooled = |cools_in_place| {
+        let setup = Setup {
+            cools_in_place,
+            interval: Nanos::from_secs(20),
+            ..setup(Layout::Hylog(Estimate::LaterWrites), PAGES, 0.9)
+        };
+        let counts = steady(&setup, MIXED).counts;
+        (counts.cooled > 0, counts.cold_writes > 0)
+    };
+    assert_eq!(cooled(false), (true, true));
+    assert_eq!(cooled(true), (false, true));
+}
+
+#[test]
 fn copies_of_the_cleaner_count_as_writes_only_if_asked() {
     let load = Load { hot: 10, ..MIXED };
     let written = |counts_copies| {
