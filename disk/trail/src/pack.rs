@@ -137,6 +137,8 @@ pub(crate) struct Queue {
     promised: u64,
     /// Bytes of blocks that can be written outside the log.
     large: u64,
+    /// The last commit whose blocks were taken to be written there. None before it can be any more.
+    taken: Lsn,
     /// Commits whose blocks were written there, or found no space.
     decided: usize,
     streams: Streams,
@@ -311,6 +313,8 @@ impl Queue {
 
     /// The commits of `stream` from `from` on can be written outside the log.
     fn note_large(&mut self, geometry: &LogGeometry, stream: u64, from: Lsn) {
+        // Records keep the order of commits. A commit that waits for its place would hold back later ones that have theirs.
+        let from = from.max(self.taken + 1);
         let commits = self.commits.iter_mut().rev();
         for commit in commits.take_while(|commit| commit.lsn >= from) {
             if commit.stream == stream && commit.change == 0 && commit.part == 0 {
@@ -350,6 +354,7 @@ impl Queue {
             bytes += commit.large;
             self.large -= commit.large;
             if std::mem::take(&mut commit.large) > 0 {
+                self.taken = commit.lsn;
                 blocks.extend(commit.blocks());
             }
         }

@@ -266,6 +266,33 @@ fn streams_side_by_side_are_large() {
     }
 }
 
+/// A stream becomes large when later commits have their places already. Its first commits are logged, in their order.
+#[test]
+fn stream_that_grows_beside_placed_commits_keeps_the_order() {
+    let mut setup = setup();
+    setup.options.commit_delay = Nanos::from_millis(1);
+    setup.run(async move |log| {
+        let sink = Sink::install(&log);
+        log.write(20_000, 1, 1).await;
+        for commit in 0..6 {
+            log.write(100 * commit, 5, 1).await;
+        }
+        // The append of these is under way, then done.
+        for (wait, first) in [(1_100, 20_001), (200, 20_009), (0, 20_017)] {
+            log.rt.sleep(Nanos::from_micros(wait)).await;
+            log.write(first, 4, 1).await;
+            log.write(first + 4, 4, 1).await;
+        }
+        log.rt.sleep(Nanos::from_millis(20)).await;
+        log.wait(log.appended()).await;
+        assert!(sink.taken.borrow().len() >= 30);
+    });
+    let found = logged(&setup);
+    assert_eq!(found.len(), 13);
+    assert!(found.iter().map(|(lsn, _)| *lsn).eq(1..=13));
+    assert_eq!(found[0].1, [(20_000, None)]);
+}
+
 /// What home has no space for is logged before home is asked again: by then it may have some.
 #[test]
 fn home_is_asked_again_after_the_refused_commits_are_logged() {
