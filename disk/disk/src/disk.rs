@@ -45,26 +45,15 @@ pub struct VolumeInfo {
 /// use tonearm_rt::{DeviceId, Rt};
 /// use std::rc::Rc;
 /// use tonearm_disk::{
-///     CreateParams, Disk, DiskError, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions, create, plan_create,
+///     CreateParams, Disk, DiskError, MemberDevice, MemberSpace, NewMember, OpenOptions, create, plan_create,
 /// };
 ///
 /// let params = CreateParams {
-///     size_bytes: 8 << 20,
 ///     log_bytes: Some(2 << 20),
 ///     track_bytes: Some(64 << 10),
-///     block_size: 4096,
-///     head: None,
-///     home: HomeParams::default(),
-///     store: *b"simulated store!",
-///     created_unix_s: 0,
+///     ..CreateParams::new(8 << 20, *b"simulated store!")
 /// };
-/// let space = MemberSpace {
-///     roles: tonearm_format::Roles { log: true, data: true },
-///     available_bytes: None,
-///     uuid: [1; 16],
-///     path: String::new(),
-/// };
-/// let plan = plan_create(&params, &[space]).expect("sizes that work");
+/// let plan = plan_create(&params, &[MemberSpace::alone([1; 16])]).expect("sizes that work");
 /// let bytes = plan.member_bytes[0];
 /// let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(bytes)]);
 /// let rt = Rt::new(world.driver());
@@ -72,7 +61,7 @@ pub struct VolumeInfo {
 /// let device = Rc::new(RawDevice::new(&rt, DeviceId(0), bytes, 512, "member"));
 ///
 /// let done: Result<(), DiskError> = rt.clone().block_on(async move {
-///     let member = NewMember { device: device.clone(), blank: true, log_written: false };
+///     let member = NewMember::blank(device.clone());
 ///     create(&rt, &pool, &plan, vec![member], 1 << 20, [2; 16], |_, _| {}).await?;
 ///
 ///     let member = MemberDevice { device, path: "member".into() };

@@ -49,6 +49,17 @@ pub struct NewMember {
     pub log_written: bool,
 }
 
+impl NewMember {
+    /// A device that reads as zeroes, of which nothing was written.
+    pub fn blank(device: Rc<dyn Device>) -> Self {
+        Self {
+            device,
+            blank: true,
+            log_written: false,
+        }
+    }
+}
+
 /// Plans a store on `members`, of which the first is the primary one.
 ///
 /// # Errors

@@ -25,6 +25,22 @@ pub struct CreateParams {
     pub created_unix_s: u64,
 }
 
+impl CreateParams {
+    /// An empty store for `size_bytes` of volumes, with blocks of 4 KiB in the layout `overwrite`.
+    pub fn new(size_bytes: u64, store: Uuid) -> Self {
+        Self {
+            size_bytes,
+            log_bytes: None,
+            track_bytes: None,
+            block_size: 4096,
+            head: None,
+            home: HomeParams::default(),
+            store,
+            created_unix_s: 0,
+        }
+    }
+}
+
 /// A member before its place is planned.
 #[derive(Clone, Debug)]
 pub struct MemberSpace {
@@ -36,6 +52,19 @@ pub struct MemberSpace {
     pub uuid: Uuid,
     /// How later openings find it; empty for the primary member.
     pub path: String,
+}
+
+impl MemberSpace {
+    /// A file that is the only member of its store.
+    pub fn alone(uuid: Uuid) -> Self {
+        let (log, data) = (true, true);
+        Self {
+            roles: Roles { log, data },
+            available_bytes: None,
+            uuid,
+            path: String::new(),
+        }
+    }
 }
 
 /// How the heads of the log's drives are followed.

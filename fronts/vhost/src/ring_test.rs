@@ -12,10 +12,8 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::{Device, RawDevice};
 use tonearm_disk::{
-    CreateParams, Disk, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions, create,
-    plan_create,
+    CreateParams, Disk, MemberDevice, MemberSpace, NewMember, OpenOptions, create, plan_create,
 };
-use tonearm_format::Roles;
 use tonearm_nbd::transmission::testing::Streams;
 use tonearm_requests::{Recorder, Requests};
 use tonearm_rt::{Data, DeviceId, IoError, Notify, Op, Rt, Semaphore};
@@ -49,35 +47,18 @@ fn device(rt: &Rt, bytes: u64) -> Rc<dyn Device> {
 /// A store whose volume `main` is all zeroes, closed.
 fn created() -> DiskImage {
     let params = CreateParams {
-        size_bytes: 2 * DISK_BYTES,
         log_bytes: Some(2 << 20),
         track_bytes: Some(64 << 10),
-        head: None,
-        home: HomeParams::default(),
         block_size: BLOCK as u32,
-        store: [1; 16],
-        created_unix_s: 0,
+        ..CreateParams::new(2 * DISK_BYTES, [1; 16])
     };
-    let space = MemberSpace {
-        roles: Roles {
-            log: true,
-            data: true,
-        },
-        available_bytes: None,
-        uuid: [2; 16],
-        path: String::new(),
-    };
-    let plan = plan_create(&params, &[space]).unwrap();
+    let plan = plan_create(&params, &[MemberSpace::alone([2; 16])]).unwrap();
     let bytes = plan.member_bytes[0];
     let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(bytes)]);
     let rt = Rt::new(world.driver());
     let own = rt.clone();
     rt.block_on(async move {
-        let member = NewMember {
-            device: device(&own, bytes),
-            blank: true,
-            log_written: false,
-        };
+        let member = NewMember::blank(device(&own, bytes));
         let pool = BufPool::new(1 << 20);
         create(
             &own,

@@ -4,10 +4,9 @@ use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::RawDevice;
 use tonearm_disk::{
-    CreateParams, Disk, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions, create,
-    plan_create,
+    CreateParams, Disk, MemberDevice, MemberSpace, NewMember, OpenOptions, create, plan_create,
 };
-use tonearm_format::{Roles, SECTOR};
+use tonearm_format::SECTOR;
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_vhost::fuzzing::Machine;
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
@@ -20,25 +19,11 @@ const VOLUME_BYTES: u64 = 1 << 20;
 /// When the store cannot be made.
 pub fn machine() -> Machine {
     let params = CreateParams {
-        size_bytes: 4 * VOLUME_BYTES,
         log_bytes: Some(4 << 20),
         track_bytes: Some(64 << 10),
-        block_size: 4096,
-        head: None,
-        home: HomeParams::Overwrite,
-        store: *b"simulated store!",
-        created_unix_s: 0,
+        ..CreateParams::new(4 * VOLUME_BYTES, *b"simulated store!")
     };
-    let space = MemberSpace {
-        roles: Roles {
-            log: true,
-            data: true,
-        },
-        available_bytes: None,
-        uuid: [1; 16],
-        path: String::new(),
-    };
-    let plan = plan_create(&params, &[space]).expect("a plan");
+    let plan = plan_create(&params, &[MemberSpace::alone([1; 16])]).expect("a plan");
     let bytes = plan.member_bytes[0];
     let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(bytes)]);
     let rt = Rt::new(world.driver());
@@ -52,11 +37,7 @@ pub fn machine() -> Machine {
             SECTOR as u32,
             "member",
         ));
-        let member = NewMember {
-            device: device.clone(),
-            blank: true,
-            log_written: false,
-        };
+        let member = NewMember::blank(device.clone());
         let made = create(
             &own,
             &buffers,

@@ -310,11 +310,7 @@ pub fn create(
     let sector = usize::from(plan.superblock.log_sector_bytes);
     let world = SimWorld::new(SimOptions::default(), disks.collect());
     let rt = Rt::new(world.driver());
-    let member = |(index, bytes): (usize, &u64)| NewMember {
-        device: raw(&rt, index, *bytes, sector),
-        blank: true,
-        log_written: false,
-    };
+    let member = |(index, bytes): (usize, &u64)| NewMember::blank(raw(&rt, index, *bytes, sector));
     let sizes = plan.member_bytes.iter().enumerate();
     let (own, members) = (rt.clone(), sizes.map(member).collect());
     rt.block_on(async move {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 use tonearm_base::{BufPool, LooseBuf, Lsn, Nanos};
 use tonearm_device::{Device, DeviceIo, Filter};
-use tonearm_disk::{CreateParams, Disk, HomeParams, MemberDevice, OpenOptions, StoreStats};
+use tonearm_disk::{CreateParams, Disk, MemberDevice, OpenOptions, StoreStats};
 use tonearm_format::{RecordHeader, Roles};
 use tonearm_rt::{Data, Op, Rt};
 use tonearm_world::{SimOptions, SimWorld};
@@ -120,14 +120,10 @@ fn traced<T: 'static, F: Future<Output = T> + 'static>(
     work: impl FnOnce(Rt, Disk, Trace) -> F + 'static,
 ) -> T {
     let params = CreateParams {
-        size_bytes: MAIN,
         log_bytes: Some(TRACKS * TRACK),
         track_bytes: Some(TRACK as u32),
         block_size: BLOCK as u32,
-        head: None,
-        home: HomeParams::Overwrite,
-        store: *b"simulated store!",
-        created_unix_s: 0,
+        ..CreateParams::new(MAIN, *b"simulated store!")
     };
     let roles = |log, data| Roles { log, data };
     let roles = [roles(true, false), roles(false, true), roles(false, true)];

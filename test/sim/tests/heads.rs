@@ -42,14 +42,10 @@ fn latencies(
         ],
     };
     let params = CreateParams {
-        size_bytes: 8 << 20,
         log_bytes: Some(LOG_BYTES * drives as u64),
-        track_bytes: None,
         block_size: BLOCK,
         head: (kind != HeadKind::Sequential).then_some(head),
-        home: tonearm_engine::HomeParams::default(),
-        store: [1; 16],
-        created_unix_s: 0,
+        ..CreateParams::new(8 << 20, [1; 16])
     };
     let of = |log| Roles { log, data: !log };
     let roles = [vec![of(true); drives], vec![of(false)]].concat();

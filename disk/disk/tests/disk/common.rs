@@ -13,7 +13,7 @@ use tonearm_disk::{
     CreateParams, CreatePlan, Disk, DiskError, HomeParams, MemberDevice, MemberSpace, NewMember,
     OpenOptions, Piece, Scrub, plan_create,
 };
-use tonearm_format::{Placement, Roles, SECTOR};
+use tonearm_format::{Placement, SECTOR};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
@@ -78,26 +78,12 @@ fn made(bytes: u64, log_bytes: u64, home: HomeParams, short: bool) -> DiskImage 
 /// A store on one member.
 pub fn planned(bytes: u64, log_bytes: u64, home: HomeParams) -> CreatePlan {
     let params = CreateParams {
-        size_bytes: bytes,
         log_bytes: Some(log_bytes),
         track_bytes: Some(64 << 10),
-        block_size: BLOCK as u32,
-        head: None,
         home,
-        store: *b"simulated store!",
-        created_unix_s: 0,
+        ..CreateParams::new(bytes, *b"simulated store!")
     };
-    let roles = Roles {
-        log: true,
-        data: true,
-    };
-    let space = MemberSpace {
-        roles,
-        available_bytes: None,
-        uuid: [1; 16],
-        path: String::new(),
-    };
-    plan_create(&params, &[space]).unwrap()
+    plan_create(&params, &[MemberSpace::alone([1; 16])]).unwrap()
 }
 
 /// Makes the store of `plan` on the drive of `world`, where the log's part was written before or not.

@@ -17,8 +17,8 @@ use tonearm_disk::{
 use tonearm_engine::{EngineError, Inspection};
 use tonearm_format::{
     ENTRY_BYTES, EntryKind, HomeCheckpoint, MAP_ENTRY_BYTES, MapEntry, Placement,
-    RECORD_FIXED_BYTES, RecordHeader, Roles, SECTOR, SEGMENT_ENTRY_BYTES, SUMMARY_ENTRY_BYTES,
-    Summary, Superblock, TableSlot, entry_of_crc, superblock_offset,
+    RECORD_FIXED_BYTES, RecordHeader, SECTOR, SEGMENT_ENTRY_BYTES, SUMMARY_ENTRY_BYTES, Summary,
+    Superblock, TableSlot, entry_of_crc, superblock_offset,
 };
 use tonearm_layout::RepairOptions;
 use tonearm_rt::{DeviceId, Rt};
@@ -398,32 +398,15 @@ async fn check(disk: &Disk, written: &Written) {
 /// A store with volumes, files and lists: closed in order, and as a power cut has left it.
 fn filled(home: HomeParams) -> (DiskImage, DiskImage) {
     let params = CreateParams {
-        size_bytes: 2 << 20,
         log_bytes: Some(640 << 10),
         track_bytes: Some(64 << 10),
-        block_size: BLOCK as u32,
-        head: None,
         home,
-        store: *b"simulated store!",
-        created_unix_s: 0,
+        ..CreateParams::new(2 << 20, *b"simulated store!")
     };
-    let space = MemberSpace {
-        roles: Roles {
-            log: true,
-            data: true,
-        },
-        available_bytes: None,
-        uuid: [1; 16],
-        path: String::new(),
-    };
-    let plan = plan_create(&params, &[space]).expect("sizes that work");
+    let plan = plan_create(&params, &[MemberSpace::alone([1; 16])]).expect("sizes that work");
     let size = plan.member_bytes[0];
     let (made, image) = in_world(&DiskImage::new(size), &[], async move |rt, pool| {
-        let member = NewMember {
-            device: members(&rt, size).remove(0).device,
-            blank: true,
-            log_written: false,
-        };
+        let member = NewMember::blank(members(&rt, size).remove(0).device);
         tonearm_disk::create(
             &rt,
             &pool,

@@ -223,11 +223,7 @@ pub async fn create_array(
     });
     let found = candidates.collect();
     let array = open_array(rt, pool, &first, found, Vec::new(), ArrayAccess::Write).await?;
-    let array = NewMember {
-        device: array.member().device,
-        blank: true,
-        log_written: false,
-    };
+    let array = NewMember::blank(array.member().device);
     let primary = NewMember {
         blank: true,
         ..primary

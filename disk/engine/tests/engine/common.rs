@@ -77,11 +77,8 @@ pub fn store_of(params: &CreateParams, members: &[MemberSpace]) -> Vec<DiskImage
     let own = rt.clone();
     rt.block_on(async move {
         let sizes = plan.member_bytes.iter().enumerate();
-        let members = sizes.map(|(index, bytes)| NewMember {
-            device: drive(&own, index, *bytes).device,
-            blank: true,
-            log_written: false,
-        });
+        let members =
+            sizes.map(|(index, bytes)| NewMember::blank(drive(&own, index, *bytes).device));
         let members: Vec<NewMember> = members.collect();
         tonearm_engine::create(&own, &BufPool::new(0), &plan, &members, |_, _| {}).await
     })

@@ -13,10 +13,10 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::RawDevice;
 use tonearm_disk::{
-    CreateParams, Disk, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions, TreePages,
-    TreeStop, create, plan_create,
+    CreateParams, Disk, MemberDevice, MemberSpace, NewMember, OpenOptions, TreePages, TreeStop,
+    create, plan_create,
 };
-use tonearm_format::{Roles, SECTOR};
+use tonearm_format::SECTOR;
 use tonearm_fs::{Fs, Key, NewInode, Time, Tree, TreeError, Wait};
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
@@ -68,25 +68,11 @@ impl Drive {
 /// Runs `test` with a store of `size_bytes` and the smallest log.
 fn with_drive(size_bytes: u64, test: impl AsyncFnOnce(Drive) + 'static) {
     let params = CreateParams {
-        size_bytes,
         log_bytes: Some(1 << 20),
         track_bytes: Some(64 << 10),
-        block_size: 4096,
-        head: None,
-        home: HomeParams::Overwrite,
-        store: *b"simulated store!",
-        created_unix_s: 0,
+        ..CreateParams::new(size_bytes, *b"simulated store!")
     };
-    let space = MemberSpace {
-        roles: Roles {
-            log: true,
-            data: true,
-        },
-        available_bytes: None,
-        uuid: [1; 16],
-        path: String::new(),
-    };
-    let plan = plan_create(&params, &[space]).unwrap();
+    let plan = plan_create(&params, &[MemberSpace::alone([1; 16])]).unwrap();
     let size = plan.member_bytes[0];
     let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(size)]);
     let rt = Rt::new(world.driver());
@@ -101,11 +87,7 @@ fn with_drive(size_bytes: u64, test: impl AsyncFnOnce(Drive) + 'static) {
             timer.sleep(PATIENCE).await;
             panic!("something waits for ever");
         });
-        let member = NewMember {
-            device: drive.member(),
-            blank: true,
-            log_written: false,
-        };
+        let member = NewMember::blank(drive.member());
         let pool = BufPool::new(1 << 20);
         let made = create(
             &rt,

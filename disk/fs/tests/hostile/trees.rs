@@ -9,11 +9,11 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::RawDevice;
 use tonearm_disk::{
-    BlockId, CreateParams, Disk, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions,
-    TreePages, TreeStop, create, plan_create,
+    BlockId, CreateParams, Disk, MemberDevice, MemberSpace, NewMember, OpenOptions, TreePages,
+    TreeStop, create, plan_create,
 };
 use tonearm_engine::CommitChange;
-use tonearm_format::{LIST_RECORD_BYTES, Roles, SECTOR, Zones};
+use tonearm_format::{LIST_RECORD_BYTES, SECTOR, Zones};
 use tonearm_fs::{
     ACL_ACCESS, Allocate, Fs, FsError, NewInode, OfflineError, OfflineTree, ROOT_INO, Rename, Seek,
     SetAttr, SetXattr, Time,
@@ -51,32 +51,15 @@ impl Base {
     /// A store with some files: of several extents, with many names, with attributes, without a name, to be cut off.
     pub fn new() -> Self {
         let params = CreateParams {
-            size_bytes: 6 << 20,
             log_bytes: Some(1 << 20),
             track_bytes: Some(64 << 10),
             block_size: BLOCK,
-            head: None,
-            home: HomeParams::Overwrite,
-            store: *b"simulated store!",
-            created_unix_s: 0,
+            ..CreateParams::new(6 << 20, *b"simulated store!")
         };
-        let space = MemberSpace {
-            roles: Roles {
-                log: true,
-                data: true,
-            },
-            available_bytes: None,
-            uuid: [1; 16],
-            path: String::new(),
-        };
-        let plan = plan_create(&params, &[space]).expect("sizes that work");
+        let plan = plan_create(&params, &[MemberSpace::alone([1; 16])]).expect("sizes that work");
         let size = plan.member_bytes[0];
         let ((), image) = in_world(&DiskImage::new(size), async move |rt, pool| {
-            let member = NewMember {
-                device: members(&rt, size).remove(0).device,
-                blank: true,
-                log_written: false,
-            };
+            let member = NewMember::blank(members(&rt, size).remove(0).device);
             let made = create(
                 &rt,
                 &pool,

@@ -5,10 +5,8 @@ use crate::files::CREATE;
 use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_device::RawDevice;
-use tonearm_disk::{
-    CreateParams, Disk, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions,
-};
-use tonearm_format::{Roles, SECTOR};
+use tonearm_disk::{CreateParams, Disk, MemberDevice, MemberSpace, NewMember, OpenOptions};
+use tonearm_format::SECTOR;
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_store::Store;
 use tonearm_store::files::{Files, Open};
@@ -22,35 +20,17 @@ fn raw(rt: &Rt, bytes: u64) -> Rc<RawDevice> {
 /// A new store, closed, whose file `f` is all 1.
 pub fn with_file() -> DiskImage {
     let params = CreateParams {
-        size_bytes: 8 << 20,
         log_bytes: Some(2 << 20),
         track_bytes: Some(64 << 10),
-        block_size: 4096,
-        head: None,
-        home: HomeParams::default(),
-        store: *b"simulated store!",
-        created_unix_s: 0,
+        ..CreateParams::new(8 << 20, *b"simulated store!")
     };
-    let space = MemberSpace {
-        roles: Roles {
-            log: true,
-            data: true,
-        },
-        available_bytes: None,
-        uuid: [1; 16],
-        path: String::new(),
-    };
-    let plan = tonearm_disk::plan_create(&params, &[space]).unwrap();
+    let plan = tonearm_disk::plan_create(&params, &[MemberSpace::alone([1; 16])]).unwrap();
     let size = plan.member_bytes[0];
     let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(size)]);
     let rt = Rt::new(world.driver());
     let own = rt.clone();
     rt.block_on(async move {
-        let member = NewMember {
-            device: raw(&own, size),
-            blank: true,
-            log_written: false,
-        };
+        let member = NewMember::blank(raw(&own, size));
         let pool = BufPool::new(1 << 20);
         tonearm_disk::create(&own, &pool, &plan, vec![member], 4096, [2; 16], |_, _| {})
             .await

@@ -10,7 +10,7 @@ use tonearm_disk::{
     CreateParams, CreatePlan, Disk, HomeParams, MemberDevice, MemberSpace, NewMember, OpenOptions,
     create, plan_create,
 };
-use tonearm_format::{Placement, Roles};
+use tonearm_format::Placement;
 use tonearm_nbd::proto::*;
 use tonearm_nbd::transmission::testing::{Streams, TestClient, client_of};
 use tonearm_nbd::transmission::{Connections, TransmissionOptions};
@@ -66,25 +66,11 @@ impl Store {
 
     fn planned(size_bytes: u64, log_bytes: u64, home: HomeParams) -> CreatePlan {
         let params = CreateParams {
-            size_bytes,
             log_bytes: Some(log_bytes),
-            track_bytes: None,
-            head: None,
             home,
-            block_size: 4096,
-            store: [1; 16],
-            created_unix_s: 0,
+            ..CreateParams::new(size_bytes, [1; 16])
         };
-        let space = MemberSpace {
-            roles: Roles {
-                log: true,
-                data: true,
-            },
-            available_bytes: None,
-            uuid: [2; 16],
-            path: String::new(),
-        };
-        plan_create(&params, &[space]).expect("planned")
+        plan_create(&params, &[MemberSpace::alone([2; 16])]).expect("planned")
     }
 
     fn of(plan: CreatePlan) -> Self {
@@ -92,11 +78,7 @@ impl Store {
         let store = Self::on(vec![DiskImage::new(bytes)]);
         let (rt, pool) = (store.rt.clone(), store.pool.clone());
         store.rt.block_on(async move {
-            let member = NewMember {
-                device: Self::device(&rt, bytes),
-                blank: true,
-                log_written: false,
-            };
+            let member = NewMember::blank(Self::device(&rt, bytes));
             create(&rt, &pool, &plan, vec![member], SIZE, [3; 16], |_, _| {})
                 .await
                 .expect("created");

@@ -80,16 +80,12 @@ impl<'a> StoreShape<'a> {
     /// When the parameters are not possible.
     pub fn plan(&self) -> Result<Planned, EngineError> {
         let params = CreateParams {
-            size_bytes: self.size_bytes,
             log_bytes: self.log_bytes,
-            track_bytes: None,
             head: self
                 .log_drive
                 .and_then(|drive| follow(drive, self.head, self.log_drives)),
-            block_size: 4096,
             home: self.home,
-            store: *b"a store of a lab",
-            created_unix_s: 0,
+            ..CreateParams::new(self.size_bytes, *b"a store of a lab")
         };
         let space = |log: bool, data: bool, path: String| MemberSpace {
             roles: Roles { log, data },
@@ -288,11 +284,7 @@ impl SimStore {
         let members: Vec<NewMember> = store
             .members()
             .into_iter()
-            .map(|member| NewMember {
-                device: member.device,
-                blank: true,
-                log_written: false,
-            })
+            .map(|member| NewMember::blank(member.device))
             .collect();
         let rt = store.rt.clone();
         let (plan, array) = (store.planned.plan.clone(), store.planned.array.clone());

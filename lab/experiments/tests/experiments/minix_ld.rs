@@ -6,14 +6,13 @@ use std::rc::Rc;
 use tonearm_base::BufPool;
 use tonearm_device::RawDevice;
 use tonearm_disk::{
-    CreateParams, Disk, HomeParams, ListId, MemberDevice, MemberSpace, NewMember, OpenOptions,
-    create, plan_create,
+    CreateParams, Disk, ListId, MemberDevice, MemberSpace, NewMember, OpenOptions, create,
+    plan_create,
 };
 use tonearm_experiments::Random;
 use tonearm_experiments::minix_ld::{
     Deletion, FileError, FileSystem, LogicalDisk, ROOT, Sequential, reserve_blocks,
 };
-use tonearm_format::Roles;
 use tonearm_rt::{DeviceId, Rt};
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
@@ -30,35 +29,16 @@ struct Store {
 impl Store {
     fn new() -> Self {
         let params = CreateParams {
-            size_bytes: 24 << 20,
             log_bytes: Some(4 << 20),
-            track_bytes: None,
-            block_size: 4096,
-            head: None,
-            home: HomeParams::default(),
-            store: *b"simulated store!",
-            created_unix_s: 0,
+            ..CreateParams::new(24 << 20, *b"simulated store!")
         };
-        let space = MemberSpace {
-            roles: Roles {
-                log: true,
-                data: true,
-            },
-            available_bytes: None,
-            uuid: [1; 16],
-            path: String::new(),
-        };
-        let plan = plan_create(&params, &[space]).unwrap();
+        let plan = plan_create(&params, &[MemberSpace::alone([1; 16])]).unwrap();
         let bytes = plan.member_bytes[0];
         let world = SimWorld::new(SimOptions::default(), vec![DiskImage::new(bytes)]);
         let rt = Rt::new(world.driver());
         let pool = BufPool::new(1 << 20);
         let device = Rc::new(RawDevice::new(&rt, DeviceId(0), bytes, 512, "member"));
-        let member = NewMember {
-            device: device.clone(),
-            blank: true,
-            log_written: false,
-        };
+        let member = NewMember::blank(device.clone());
         let made = rt.block_on({
             let (rt, pool) = (rt.clone(), pool.clone());
             async move { create(&rt, &pool, &plan, vec![member], 1 << 20, [2; 16], |_, _| {}).await }

@@ -85,11 +85,9 @@ impl Array {
         let (own, volume_bytes) = (rt.clone(), params.size_bytes);
         rt.block_on(async move {
             let pool = BufPool::new(1 << 20);
-            let mut members = members.into_iter().map(|member| NewMember {
-                device: member.device,
-                blank: true,
-                log_written: false,
-            });
+            let mut members = members
+                .into_iter()
+                .map(|member| NewMember::blank(member.device));
             let log = members.next().expect("the log has a drive");
             let homes: Vec<NewMember> = members.collect();
             let members = create_array(&own, &pool, &array, log, &homes, |_, _| {}).await?;

@@ -31,14 +31,9 @@ impl Store {
         array: Option<Array>,
     ) -> anyhow::Result<Self> {
         let params = CreateParams {
-            size_bytes: (blocks * 4096).max(1 << 20),
             log_bytes: Some(log_bytes),
-            track_bytes: None,
-            head: None,
             home,
-            block_size: 4096,
-            store: *b"virtual-time run",
-            created_unix_s: 0,
+            ..CreateParams::new((blocks * 4096).max(1 << 20), *b"virtual-time run")
         };
         let disks = match array {
             Some(array) => array.create(&params)?,

@@ -11,7 +11,6 @@ use tonearm_disk::Disk;
 use tonearm_engine::{
     CreateParams, Engine, EngineError, HomeParams, MemberSpace, NewMember, OpenOptions, plan_create,
 };
-use tonearm_format::Roles;
 use tonearm_rt::Rt;
 use tonearm_world::{DiskImage, SimOptions, SimWorld};
 
@@ -61,34 +60,22 @@ pub fn restore_with(
         };
         let catalog = Catalog::load(&bucket).await?;
         let mut plan = Plan::make(&bucket, &catalog, &target).await?;
+        let size_bytes = (plan.shape.size_blocks - tonearm_format::SYSTEM_BLOCKS) * BLOCK;
         let params = CreateParams {
-            size_bytes: (plan.shape.size_blocks - tonearm_format::SYSTEM_BLOCKS) * BLOCK,
             log_bytes: Some(2 << 20),
-            track_bytes: None,
             block_size: plan.shape.block_size,
-            head: None,
             home,
-            store: [8; 16],
-            created_unix_s: 0,
+            ..CreateParams::new(size_bytes, [8; 16])
         };
         assert!(params.size_bytes < size);
-        let space = MemberSpace {
-            roles: Roles {
-                log: true,
-                data: true,
-            },
-            available_bytes: None,
-            uuid: [9; 16],
-            path: String::new(),
-        };
-        let mut create = plan_create(&params, &[space]).expect("the size fits");
+        let mut create =
+            plan_create(&params, &[MemberSpace::alone([9; 16])]).expect("the size fits");
         create.begin_after(plan.lsn);
         let members = || members_of(&own, [16 << 20].into_iter(), 4096);
         let device = members().remove(0).device;
         let member = NewMember {
-            device,
-            blank: true,
             log_written: true,
+            ..NewMember::blank(device)
         };
         tonearm_engine::create(&own, &pool, &create, &[member], |_, _| {}).await?;
         let half = Engine::open(&own, &pool, members(), open_options(), |_| {}).await;

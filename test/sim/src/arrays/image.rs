@@ -64,11 +64,7 @@ impl ArrayShape {
         let shape = *self;
         let image = ArrayImage { shape, disks };
         let (made, world) = image.run(0, |_, rt, own| async move {
-            let new = |index: usize| NewMember {
-                device: own.device(&rt, index).device,
-                blank: true,
-                log_written: false,
-            };
+            let new = |index: usize| NewMember::blank(own.device(&rt, index).device);
             let members: Vec<NewMember> = (1..=shape.members).map(new).collect();
             let pool = BufPool::new(0);
             let made = create_array(&rt, &pool, &of_array, new(0), &members, |_, _| {}).await?;

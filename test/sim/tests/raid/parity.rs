@@ -132,14 +132,10 @@ impl Store {
 
     fn create(plan: Plan) -> Self {
         let params = CreateParams {
-            size_bytes: 1200 * BLOCK as u64,
             log_bytes: Some(plan.tracks * (64 << 10)),
             track_bytes: Some(64 << 10),
-            head: None,
-            home: tonearm_engine::HomeParams::default(),
             block_size: BLOCK as u32,
-            store: *b"a store on raid5",
-            created_unix_s: 0,
+            ..CreateParams::new(1200 * BLOCK as u64, *b"a store on raid5")
         };
         let space = |log: bool, path: &str| MemberSpace {
             roles: Roles { log, data: !log },
@@ -164,11 +160,7 @@ impl Store {
         };
         let ((), mut store, _) = store.run(0, async move |rt, kept, own| {
             let (log, array) = own.devices(&rt, &kept).await;
-            let member = |device| NewMember {
-                device,
-                blank: true,
-                log_written: false,
-            };
+            let member = |device| NewMember::blank(device);
             let of_array: Rc<dyn Device> = Rc::new(array.clone());
             let (pool, members) = (BufPool::new(0), [member(log), member(of_array)]);
             let made = tonearm_engine::create(&rt, &pool, &created, &members, |_, _| {});
