@@ -1,6 +1,6 @@
-//! A drive in closed form for tests: a platter, a head, and times that are added.
+//! A drive in closed form for tests: a platter, a head, and times that are added. Small grids and profiles.
 
-use crate::{Access, Track, TrackMap, TrackRun};
+use crate::{Access, Cell, Grid, Profile, Steps, Track, TrackMap, TrackRun};
 use tonearm_base::Nanos;
 
 /// 40 tracks of 100 sectors, four to a cylinder, that turn in 10 ms, so a sector takes 0.1 ms. The next track is 8
@@ -82,4 +82,45 @@ impl Platter {
     pub fn think(&mut self, nanos: u64) {
         self.now.0 += nanos;
     }
+}
+
+pub fn steps(first: u64, step: u64, count: u32) -> Steps {
+    Steps { first, step, count }
+}
+
+/// Three sizes, twelve think times and eight skips.
+pub fn grid() -> Grid {
+    Grid {
+        sizes: steps(4, 4, 3),
+        thinks: steps(0, 1_000_000, 12),
+        skips: steps(0, 5, 8),
+        samples: 3,
+        turn: Some(TURN),
+    }
+}
+
+/// A profile with one size, `thinks` think times and five skips (0, 10, .. 40), filled by `sample` (think
+/// time, skip, number: microseconds).
+pub fn profile(thinks: u32, sample: impl Fn(usize, usize, usize) -> u64) -> Profile {
+    let grid = Grid {
+        sizes: steps(8, 8, 1),
+        thinks: steps(0, 100_000, thinks),
+        skips: steps(0, 10, 5),
+        samples: 10,
+        turn: None,
+    };
+    let mut profile = Profile::new(grid).unwrap();
+    for think in 0..thinks as usize {
+        for skip in 0..5 {
+            for number in 0..10 {
+                let cell = Cell {
+                    size: 0,
+                    think,
+                    skip,
+                };
+                profile.add_sample(cell, Nanos::from_micros(sample(think, skip, number)));
+            }
+        }
+    }
+    profile
 }

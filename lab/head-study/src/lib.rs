@@ -36,4 +36,4 @@ pub use trials::{TooFewSectors, Trial, Trials, paper_grid};
 
 // For the drive in closed form, whose source is shared with the tests of tonearm_head.
 #[cfg(test)]
-use tonearm_head::{Access, Track, TrackMap, TrackRun};
+use tonearm_head::{Access, Cell, Grid, Profile, Steps, Track, TrackMap, TrackRun};

@@ -1,38 +1,9 @@
 //! The policies, on samples for which they differ.
 
+use crate::testing::{profile, steps};
 use crate::{Choices, Coarse, LineFit, Loss, Policy};
 use tonearm_base::Nanos;
-use tonearm_head::{Cell, Grid, Profile, ProfileError, SkipModel, Steps, Table};
-
-fn steps(first: u64, step: u64, count: u32) -> Steps {
-    Steps { first, step, count }
-}
-
-/// A profile with one size, `thinks` think times and five skips (0, 10, .. 40), filled by `sample` (think
-/// time, skip, number: microseconds).
-fn profile(thinks: u32, sample: impl Fn(usize, usize, usize) -> u64) -> Profile {
-    let grid = Grid {
-        sizes: steps(8, 8, 1),
-        thinks: steps(0, 100_000, thinks),
-        skips: steps(0, 10, 5),
-        samples: 10,
-        turn: None,
-    };
-    let mut profile = Profile::new(grid).unwrap();
-    for think in 0..thinks as usize {
-        for skip in 0..5 {
-            for number in 0..10 {
-                let cell = Cell {
-                    size: 0,
-                    think,
-                    skip,
-                };
-                profile.add_sample(cell, Nanos::from_micros(sample(think, skip, number)));
-            }
-        }
-    }
-    profile
-}
+use tonearm_head::{Cell, Grid, Profile, ProfileError, SkipModel, Table};
 
 /// At skip 0 nearly always a revolution; at 10 the least time in seven of ten cases; at 20 somewhat more, but
 /// two cases are bad; from 30 on no case is bad.

@@ -1,23 +1,9 @@
 //! The plan of the measurement of a profile.
 
-use crate::testing::{BEFORE, Platter, TURN};
+use crate::testing::{BEFORE, Platter, grid};
 use crate::{TooFewSectors, Trials, paper_grid};
 use tonearm_base::Nanos;
-use tonearm_head::{Access, Grid, Profile, Span, Steps};
-
-fn steps(first: u64, step: u64, count: u32) -> Steps {
-    Steps { first, step, count }
-}
-
-fn grid() -> Grid {
-    Grid {
-        sizes: steps(4, 4, 3),
-        thinks: steps(0, 1_000_000, 12),
-        skips: steps(0, 5, 8),
-        samples: 3,
-        turn: Some(TURN),
-    }
-}
+use tonearm_head::{Access, Profile, Span};
 
 #[test]
 fn the_paper_s_grid_covers_a_revolution() {

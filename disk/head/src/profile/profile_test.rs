@@ -1,23 +1,9 @@
 //! Profiles: points and files.
 
-use crate::testing::TURN;
-use crate::{Cell, Grid, Profile, ProfileError, Steps};
+use crate::testing::{grid, steps};
+use crate::{Cell, Grid, Profile, ProfileError};
 use proptest::prelude::*;
 use tonearm_base::Nanos;
-
-fn steps(first: u64, step: u64, count: u32) -> Steps {
-    Steps { first, step, count }
-}
-
-fn grid() -> Grid {
-    Grid {
-        sizes: steps(4, 4, 3),
-        thinks: steps(0, 1_000_000, 12),
-        skips: steps(0, 5, 8),
-        samples: 3,
-        turn: Some(TURN),
-    }
-}
 
 #[test]
 fn between_two_points_the_greater_one_counts() {

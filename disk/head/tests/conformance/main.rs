@@ -7,36 +7,10 @@
 mod steps;
 
 use proptest::prelude::*;
-use steps::{any_step, places_are_free};
-use tonearm_base::Nanos;
+use steps::{TURN, any_step, places_are_free, profile};
 use tonearm_head::{
-    Cell, Delta, Deltas, Formula, Grid, Head, Mimic, Online, Profile, Sequential, Steps, Table,
-    TrackMap, TrackRun,
+    Delta, Deltas, Formula, Head, Mimic, Online, Sequential, Table, TrackMap, TrackRun,
 };
-
-const TURN: Nanos = Nanos::from_millis(10);
-
-/// A small profile of a platter with 100 sectors to a revolution.
-fn profile() -> Profile {
-    let steps = |first, step, count| Steps { first, step, count };
-    let grid = Grid {
-        sizes: steps(4, 4, 3),
-        thinks: steps(0, 500_000, 21),
-        skips: steps(0, 4, 27),
-        samples: 1,
-        turn: Some(TURN),
-    };
-    let mut profile = Profile::new(grid).unwrap();
-    for index in 0..grid.cells() {
-        let Cell { size, think, skip } = grid.cell(index);
-        let (think, skip) = (grid.thinks.at(think), grid.skips.at(skip));
-        let ready = think + 350_000;
-        let wait = (skip * 100_000 + TURN.0 - ready % TURN.0) % TURN.0;
-        let transfer = grid.sizes.at(size) * 100_000;
-        profile.add_sample(grid.cell(index), Nanos(350_000 + wait + transfer));
-    }
-    profile
-}
 
 fn formula() -> Formula {
     let run = TrackRun {

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tonearm_base::Nanos;
-use tonearm_head::{Access, Head, Span};
+use tonearm_head::{Access, Cell, Grid, Head, Profile, Span, Steps};
 
 #[derive(Clone, Debug)]
 pub struct Step {
@@ -76,4 +76,29 @@ pub fn places_are_free(heads: Vec<Box<dyn Head>>, steps: &[Step]) -> Result<(), 
         }
     }
     Ok(())
+}
+
+/// Time of a revolution.
+pub const TURN: Nanos = Nanos::from_millis(10);
+
+/// A small profile of a platter with 100 sectors to a revolution.
+pub fn profile() -> Profile {
+    let steps = |first, step, count| Steps { first, step, count };
+    let grid = Grid {
+        sizes: steps(4, 4, 3),
+        thinks: steps(0, 500_000, 21),
+        skips: steps(0, 4, 27),
+        samples: 1,
+        turn: Some(TURN),
+    };
+    let mut profile = Profile::new(grid).unwrap();
+    for index in 0..grid.cells() {
+        let Cell { size, think, skip } = grid.cell(index);
+        let (think, skip) = (grid.thinks.at(think), grid.skips.at(skip));
+        let ready = think + 350_000;
+        let wait = (skip * 100_000 + TURN.0 - ready % TURN.0) % TURN.0;
+        let transfer = grid.sizes.at(size) * 100_000;
+        profile.add_sample(grid.cell(index), Nanos(350_000 + wait + transfer));
+    }
+    profile
 }
