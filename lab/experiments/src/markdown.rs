@@ -14,9 +14,22 @@ pub fn page(reports: &[Report], folder: &str) -> String {
     pages.add_filter("bound", |bound: Serde<Bound>| bound.to_string());
     pages.add_filter("cell", |text: &str| text.replace('|', "\\|"));
     let findings: Vec<_> = reports.iter().flat_map(|report| &report.findings).collect();
+    let misses = findings.iter().filter_map(|finding| finding.known_miss);
+    let mut reasons: Vec<&'static str> = Vec::new();
+    for miss in misses {
+        if !reasons.contains(&miss.reason) {
+            reasons.push(miss.reason);
+        }
+    }
+    let places = reasons.clone();
+    pages.add_filter("place", move |reason: &str| {
+        let index = places.iter().position(|other| *other == reason);
+        index.map(|index| index + 1)
+    });
     let content = context! {
         reports => Serde(reports),
         findings => Serde(findings),
+        reasons,
         folder => folder,
     };
     let page = pages
