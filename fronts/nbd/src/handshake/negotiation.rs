@@ -137,11 +137,6 @@ impl Negotiation {
         mem::take(&mut self.out)
     }
 
-    /// Whether TLS is running.
-    pub fn tls_active(&self) -> bool {
-        self.tls_active
-    }
-
     /// Continues after the TLS handshake. All that was negotiated before it is dropped, except for the client flags,
     /// which are sent only once.
     ///
