@@ -15,6 +15,7 @@ use crate::segments::partial::{Item, block_of};
 use crate::segments::policy::{Policy, choose};
 use crate::segments::read::Leaf;
 use crate::segments::sizes::pass_segments;
+use crate::segments::table::Candidates;
 use crate::segments::walk::Content;
 use crate::separation::Kind;
 use std::collections::{BTreeMap, BTreeSet};
@@ -80,7 +81,7 @@ impl Segments {
         let (mut takes, mut gained) = (0, 0);
         let mut all: Vec<(u64, LiveBlocks)> = Vec::new();
         let oldest = self.state.borrow().table.oldest();
-        let (chosen, mut in_holes) = (self.choose(policy, most), None);
+        let (chosen, mut in_holes) = (self.choose(policy, most, Candidates::Now), None);
         for segment in chosen.iter().copied() {
             let live = u64::from(self.state.borrow().table.entry(segment).live);
             let fits = if fill {
@@ -124,11 +125,12 @@ impl Segments {
     }
 
     /// The `most` best segments.
-    pub(crate) fn choose(&self, policy: Policy, most: usize) -> Vec<u64> {
+    pub(crate) fn choose(&self, policy: Policy, most: usize, candidates: Candidates) -> Vec<u64> {
         let end = self.end_segment();
         let state = self.state.borrow();
         let by = |with_holes: bool| {
-            let candidates = state.table.candidates(end).map(|(segment, entry, holes)| {
+            let segments = state.table.candidates(end, candidates);
+            let weighed = segments.map(|(segment, entry, holes)| {
                 let holes = if with_holes {
                     self.tombstone_blocks(u64::from(holes))
                 } else {
@@ -137,7 +139,7 @@ impl Segments {
                 let age = state.seq.saturating_sub(entry.age);
                 (segment, u64::from(entry.live) + holes, age)
             });
-            choose(policy, candidates, self.capacity, most)
+            choose(policy, weighed, self.capacity, most)
         };
         let best = by(true);
         // Only a pass finds out whether tombstones have become unnecessary.

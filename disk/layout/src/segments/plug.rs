@@ -20,9 +20,10 @@ use crate::segments::Segments;
 use crate::segments::cleaner::LiveBlocks;
 use crate::segments::in_place::InPlace;
 use crate::segments::partial::{Item, block_of};
-use crate::segments::policy::{Plugging, Policy, Sources, plugs};
+use crate::segments::policy::{Costs, Plugging, Policy, Sources, Way};
 use crate::segments::read::Leaf;
 use crate::segments::sizes::pass_segments;
+use crate::segments::table::Candidates;
 use crate::separation::{Kind, PAGES_MIN};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -37,43 +38,57 @@ const MEASURED_EVERY: u64 = 64;
 const READ_WAIT: Nanos = Nanos::from_millis(1);
 
 impl Segments {
-    /// Makes about `wanted` blocks free in the cheaper way: by a pass of [`Segments::pass`] with `policy`, or by plugging.
+    /// Makes about `wanted` blocks free in the cheapest way: by [`Segments::pass`] with `policy` or greedily, or by plugging. False
+    /// when nothing was moved.
     pub(crate) async fn clean_or_plug(
         &self,
         policy: Policy,
         wanted: u64,
+        fill: bool,
     ) -> Result<bool, HomeError> {
-        let most = match self.plugging {
-            Plugging::Never => None,
-            Plugging::Always => Some(wanted),
-            Plugging::Cheaper => self.worth_plugging(policy, wanted),
+        let way = match self.plugging {
+            Plugging::Never => Way::Clean(policy),
+            Plugging::Always => Way::Plug(wanted),
+            Plugging::Cheaper => self.cheapest_way(policy, wanted),
         };
-        if let Some(most) = most
-            && self.plug(most).await?
-        {
-            self.state.borrow_mut().cleaned_passes = 0;
-            return Ok(true);
-        }
+        let policy = match way {
+            Way::Plug(most) if self.plug(most).await? => {
+                self.state.borrow_mut().cleaned_passes = 0;
+                return Ok(true);
+            }
+            Way::Plug(_) => policy,
+            Way::Clean(policy) => policy,
+        };
         self.state.borrow_mut().cleaned_passes += 1;
-        self.pass(policy, wanted, false).await
+        self.pass(policy, wanted, fill).await
     }
 
-    /// How many blocks plugging should move, where it costs less than cleaning or its cost is to be measured.
-    fn worth_plugging(&self, policy: Policy, wanted: u64) -> Option<u64> {
-        let efficiency = self.media.times.borrow().plugging_efficiency();
-        let is_stale = self.state.borrow().cleaned_passes >= MEASURED_EVERY;
-        let Some(efficiency) = efficiency.filter(|_| !is_stale) else {
-            return Some(wanted.min(SAMPLE));
-        };
+    fn cheapest_way(&self, policy: Policy, wanted: u64) -> Way {
+        let is_known = self.media.times.borrow().plugging_efficiency().is_some();
+        if !is_known || self.state.borrow().cleaned_passes >= MEASURED_EVERY {
+            return Way::Plug(wanted.min(SAMPLE));
+        }
+        let costs = self.costs(policy, wanted, Candidates::Now);
+        costs.cheapest(policy, wanted)
+    }
+
+    /// What it costs to make `wanted` blocks free with `candidates`.
+    pub(crate) fn costs(&self, policy: Policy, wanted: u64, candidates: Candidates) -> Costs {
+        let gains = |sources: Sources| sources.segments * self.capacity >= sources.live + wanted;
+        let cleaned = |segments: &[u64]| self.sources(segments, gains).cleaned(self.capacity);
         let most = pass_segments(&self.media.layout) as usize;
-        let capacity = self.capacity;
-        let cleaned = self.sources(&self.choose(policy, most), |sources| {
-            sources.segments * capacity >= sources.live + wanted
-        });
-        let plugged = self.sources(&self.choose(Policy::Greedy, most), |sources| {
-            sources.live >= wanted
-        });
-        plugs(cleaned, plugged, capacity, efficiency).then_some(wanted)
+        let emptiest = self.choose(Policy::Greedy, most, candidates);
+        let sources = self.sources(&emptiest, |sources| sources.live >= wanted);
+        let others = self.holes_by_segment(&emptiest[..sources.segments as usize], candidates);
+        let has_holes = are_enough(others.iter().map(|(holes, _)| holes).sum(), wanted);
+        let efficiency = self.media.times.borrow().plugging_efficiency();
+        Costs {
+            chosen: cleaned(&self.choose(policy, most, candidates)),
+            emptiest: cleaned(&emptiest),
+            plugged: efficiency
+                .filter(|_| has_holes)
+                .map_or(f64::INFINITY, |known| sources.plugged(self.capacity, known)),
+        }
     }
 
     /// The first of `segments`, until they are enough.
@@ -99,8 +114,7 @@ impl Segments {
         let before = self.state.borrow().table.next_read();
         let sources = self.sources_to_plug(wanted);
         let holes = self.holes_beside(&sources, wanted).await?;
-        if holes.len() as u64 <= wanted.min(SAMPLE) / 4 {
-            // To read a segment for so few is not worth it.
+        if !are_enough(holes.len() as u64, wanted) {
             return Ok(false);
         }
         // From here on the map that recovery would make does not lead to the holes.
@@ -144,7 +158,8 @@ impl Segments {
 
     /// The emptiest segments that have `wanted` live blocks together.
     fn sources_to_plug(&self, wanted: u64) -> Vec<u64> {
-        let mut segments = self.choose(Policy::Greedy, pass_segments(&self.media.layout) as usize);
+        let most = pass_segments(&self.media.layout) as usize;
+        let mut segments = self.choose(Policy::Greedy, most, Candidates::Now);
         let sources = self.sources(&segments, |sources| sources.live >= wanted);
         segments.truncate(sources.segments as usize);
         segments
@@ -153,17 +168,16 @@ impl Segments {
     /// At most `wanted` holes outside `sources`, in the order of their places. They come from few segments, because then the
     /// arm moves little between them.
     async fn holes_beside(&self, sources: &[u64], wanted: u64) -> Result<Vec<u64>, HomeError> {
-        let end = self.end_segment();
+        let mut targets = self.holes_by_segment(sources, Candidates::Now);
         let mut found: Vec<u64> = Vec::new();
         {
             let state = self.state.borrow();
-            let candidates = state.table.candidates(end).map(|(segment, ..)| segment);
-            let others = candidates.filter(|segment| !sources.contains(segment));
-            let mut targets: Vec<(Reverse<u64>, u64)> = others
-                .map(|segment| (Reverse(state.holes.count(segment)), segment))
-                .filter(|(holes, _)| holes.0 > 0)
-                .collect();
-            targets.sort_unstable();
+            // More blocks of a young segment die soon, and it is cheap to clean then.
+            let worth = |(holes, segment): &(u64, u64)| {
+                let age = state.seq.saturating_sub(state.table.entry(*segment).age);
+                (Reverse(u128::from(*holes) * u128::from(age)), *segment)
+            };
+            targets.sort_unstable_by_key(worth);
             for (_, segment) in targets {
                 if found.len() as u64 >= wanted {
                     break;
@@ -178,6 +192,17 @@ impl Segments {
         let used = self.blocks_in(&segments.collect()).await?;
         found.retain(|place| !used.contains_key(place));
         Ok(found)
+    }
+
+    /// The numbers of known holes in those of `candidates` that have some, without `sources`.
+    fn holes_by_segment(&self, sources: &[u64], candidates: Candidates) -> Vec<(u64, u64)> {
+        let end = self.end_segment();
+        let state = self.state.borrow();
+        let segments = state.table.candidates(end, candidates);
+        segments
+            .map(|(segment, ..)| (state.holes.count(segment), segment))
+            .filter(|(holes, segment)| *holes > 0 && !sources.contains(segment))
+            .collect()
     }
 
     /// At most `most` live blocks of `sources`, and the segments that they empty.
@@ -232,6 +257,11 @@ impl Segments {
         }
         Ok(found)
     }
+}
+
+/// To read a segment for fewer holes is not worth it.
+fn are_enough(holes: u64, wanted: u64) -> bool {
+    holes > wanted.min(SAMPLE) / 4
 }
 
 /// The writes of `items` into `holes`, and their map entries. Adds the notes of them to `notes`.

@@ -34,21 +34,64 @@ pub struct Sources {
     pub live: u64,
 }
 
-/// True when emptying `plugged` into holes costs less for each free segment than cleaning `cleaned`. A segment holds
-/// `capacity` blocks, and `efficiency` is that of blocks that are written into holes.
-pub fn plugs(cleaned: Sources, plugged: Sources, capacity: u64, efficiency: f64) -> bool {
-    let of = |sources: Sources| {
-        let live = sources.live as f64 / capacity as f64;
-        (sources.segments as f64, live)
-    };
-    let ((cleaned, left), (plugged, moved)) = (of(cleaned), of(plugged));
-    // A pass without segments frees none.
-    let clean = if cleaned > 0.0 {
-        cleaning_pass(cleaned, left)
-    } else {
-        f64::INFINITY
-    };
-    plugged > 0.0 && plugging_pass(plugged, moved, efficiency) < clean
+impl Sources {
+    /// Segments, and live blocks in units of one that holds `capacity` blocks.
+    fn in_segments(self, capacity: u64) -> (f64, f64) {
+        (self.segments as f64, self.live as f64 / capacity as f64)
+    }
+
+    /// What it costs to make a segment free by cleaning these; infinite where it frees none.
+    pub fn cleaned(self, capacity: u64) -> f64 {
+        let (segments, live) = self.in_segments(capacity);
+        cleaning_pass(segments, live)
+    }
+
+    /// The same by moving their blocks into holes, at `efficiency` each; infinite where there is nothing to empty.
+    pub fn plugged(self, capacity: u64, efficiency: f64) -> f64 {
+        let (segments, live) = self.in_segments(capacity);
+        if segments > 0.0 {
+            plugging_pass(segments, live, efficiency)
+        } else {
+            f64::INFINITY
+        }
+    }
+}
+
+/// What it costs to make a segment free, in units of the time in which one is appended.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Costs {
+    /// By cleaning the segments that a policy chooses.
+    pub chosen: f64,
+    /// By cleaning the emptiest ones.
+    pub emptiest: f64,
+    /// By plugging; infinite while its efficiency is not known.
+    pub plugged: f64,
+}
+
+/// How segments become free.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    Clean(Policy),
+    /// At most so many blocks are moved.
+    Plug(u64),
+}
+
+impl Costs {
+    /// Where cleaning by `policy` costs more than moving `wanted` blocks into holes, the cheaper one of that and cleaning the
+    /// emptiest segments.
+    pub fn cheapest(self, policy: Policy, wanted: u64) -> Way {
+        if self.chosen <= self.plugged {
+            Way::Clean(policy)
+        } else if self.emptiest <= self.plugged {
+            Way::Clean(Policy::Greedy)
+        } else {
+            Way::Plug(wanted)
+        }
+    }
+
+    pub fn least(self) -> f64 {
+        self.chosen.min(self.emptiest).min(self.plugged)
+    }
 }
 
 /// The value of cleaning a segment; higher is better. `live` of its `capacity` blocks are live, and the youngest of

@@ -1,4 +1,4 @@
-use crate::segments::policy::{Policy, Sources, choose, plugs, worth};
+use crate::segments::policy::{Costs, Policy, Sources, Way, choose, worth};
 use crate::separation::cost;
 
 #[test]
@@ -35,39 +35,70 @@ fn full_segments_are_never_taken_and_of_equals_the_first() {
 }
 
 #[test]
-fn plugging_is_taken_exactly_where_equation_5_is_below_equation_4() {
-    let mut taken = [0, 0];
-    for efficiency in [1.0, 5.0, 9.0, 32.8] {
+fn costs_are_those_of_equations_4_and_5() {
+    for efficiency in [1.0, 5.0, 32.8] {
         for live in (5..100).step_by(5) {
             let sources = Sources {
                 segments: 10,
                 live: 10 * live,
             };
             let share = live as f64 / 100.0;
-            let expected = cost::plugging(share, efficiency) < cost::cleaning(share);
-            assert_eq!(
-                plugs(sources, sources, 100, efficiency),
-                expected,
-                "E {efficiency}, {live} % live"
+            // The equations count the write that needs the space, too.
+            let (cleaned, plugged) = (sources.cleaned(100), sources.plugged(100, efficiency));
+            let expected = (
+                cost::cleaning(share) - 1.0,
+                cost::plugging(share, efficiency) - 1.0,
             );
-            taken[usize::from(expected)] += 1;
+            assert!((cleaned - expected.0).abs() < 1e-9, "{live} % live");
+            assert!((plugged - expected.1).abs() < 1e-9, "{live} % live");
         }
     }
-    assert!(taken[0] > 10 && taken[1] > 10, "{taken:?}");
 }
 
 #[test]
-fn the_cheaper_sources_decide_between_cleaning_and_plugging() {
-    let sources = |segments, live| Sources { segments, live };
-    // Cleaning by cost and age takes fuller segments than plugging does.
-    let (fuller, emptiest) = (sources(4, 360), sources(2, 140));
-    assert!(plugs(fuller, emptiest, 100, 5.0));
-    assert!(!plugs(emptiest, fuller, 100, 8.0));
-    assert!(!plugs(emptiest, sources(0, 0), 100, 1.0), "nothing to plug");
-    assert!(
-        plugs(sources(0, 0), emptiest, 100, 99.0),
-        "nothing to clean"
+fn sources_that_free_nothing_cost_infinitely_much() {
+    let none = Sources::default();
+    let full = Sources {
+        segments: 2,
+        live: 200,
+    };
+    assert_eq!(
+        (none.cleaned(100), none.plugged(100, 1.0)),
+        (f64::INFINITY, f64::INFINITY)
     );
-    let full = sources(2, 200);
-    assert!(plugs(full, emptiest, 100, 99.0), "cleaning gains nothing");
+    assert_eq!(full.cleaned(100), f64::INFINITY);
+    // Holes take also the blocks of full segments.
+    assert_eq!(full.plugged(100, 3.0), 4.0);
+}
+
+/// The way of `costs`, as the name of its field.
+fn way(chosen: f64, emptiest: f64, plugged: f64) -> &'static str {
+    let costs = Costs {
+        chosen,
+        emptiest,
+        plugged,
+    };
+    match costs.cheapest(Policy::CostAge, 7) {
+        Way::Clean(Policy::CostAge) => "chosen",
+        Way::Clean(Policy::Greedy) => "emptiest",
+        Way::Plug(most) => {
+            assert_eq!(most, 7);
+            "plugged"
+        }
+    }
+}
+
+#[test]
+fn plugging_is_compared_with_the_policy_first_then_with_the_emptiest() {
+    let never = f64::INFINITY;
+    assert_eq!(
+        way(8.0, 2.0, 9.0),
+        "chosen",
+        "age is worth more than the emptiest"
+    );
+    assert_eq!(way(8.0, 6.0, 7.0), "emptiest");
+    assert_eq!(way(8.0, 7.5, 7.0), "plugged");
+    assert_eq!(way(never, never, 99.0), "plugged", "cleaning gains nothing");
+    assert_eq!(way(never, never, never), "chosen", "nothing gains");
+    assert_eq!(way(40.0, 8.0, never), "chosen", "no holes");
 }

@@ -13,7 +13,9 @@
 //! Why such a wait succeeds unless the home is full. Blocks that are neither free nor live are in gaps: a segment with
 //! L live blocks has a gap of C - L. After a checkpoint all segments but the last of the chain are candidates for
 //! cleaning. A pass takes those with the largest gaps and fills segments to their ends. So it gains the whole gap of
-//! each segment that it empties, and what it leaves in a segment makes a larger gap for the next pass. Segments written
+//! each segment that it empties, and what it leaves in a segment makes a larger gap for the next pass. Plugging, where it is
+//! cheaper, moves gaps from fuller segments to the emptiest ones and takes nothing of their sum but its notes; it ends with the
+//! known holes. Segments written
 //! since the checkpoint are no candidates, so the passes come to an end, and then no other segment has a gap. The next
 //! checkpoint frees those that held pages. It writes pages side by side, in segments that the following checkpoint
 //! empties as a whole, so only a few blocks between the levels of the map are lost. Passes gain much more than that, or
@@ -26,8 +28,9 @@
 
 use crate::error::HomeError;
 use crate::segments::Segments;
-use crate::segments::policy::Policy;
+use crate::segments::policy::{Plugging, Policy};
 use crate::segments::sizes::pass_segments;
+use crate::segments::table::Candidates;
 use crate::segments::write_back::{PORTION_ENDS, PORTION_SEGMENTS};
 use tonearm_base::Nanos;
 use tonearm_format::map_pages;
@@ -175,7 +178,8 @@ impl Segments {
             if !self.can_gain(wanted) {
                 return Ok(false);
             }
-            if self.gain(wanted - free - held, least).await? {
+            // Only the first checkpoint of a wait may be made for its price.
+            if self.gain(wanted - free - held, least, most == 0).await? {
                 idle = false;
                 continue;
             }
@@ -203,8 +207,13 @@ impl Segments {
     }
 
     /// Gains free segments, at most `missing`, without a checkpoint. False when a checkpoint is due. A pass of the
-    /// cleaner gains at least `least` blocks if it can.
-    async fn gain(&self, missing: u64, least: u64) -> Result<bool, HomeError> {
+    /// cleaner gains at least `least` blocks if it can. With `may_checkpoint` one is also due where it saves more than it costs.
+    async fn gain(
+        &self,
+        missing: u64,
+        least: u64,
+        may_checkpoint: bool,
+    ) -> Result<bool, HomeError> {
         let end = self.end_segment();
         let (reusable, emptied, pressed, changed) = {
             let state = self.state.borrow();
@@ -226,14 +235,48 @@ impl Segments {
             return Ok(false);
         }
         let wanted = least.max(missing * self.capacity);
-        self.pass(Policy::Greedy, wanted, true).await
+        if may_checkpoint && self.saves_by_checkpoint(Policy::Greedy, wanted) {
+            return Ok(false);
+        }
+        self.clean_or_plug(Policy::Greedy, wanted, true).await
+    }
+
+    /// True when a checkpoint costs less than what it saves in making `wanted` blocks free: segments that were written since the
+    /// last one can be cleaned after it, and their holes can be filled. A home that does not plug checkpoints by
+    /// [`Segments::checkpoint_interval`] alone.
+    fn saves_by_checkpoint(&self, policy: Policy, wanted: u64) -> bool {
+        if self.plugging == Plugging::Never {
+            return false;
+        }
+        let now = self.costs(policy, wanted, Candidates::Now);
+        let then = self.costs(policy, wanted, Candidates::AfterCheckpoint);
+        let saved = (now.least() - then.least()) * wanted as f64;
+        let pages = self.state.borrow().pages.dirty() as u64;
+        let slots = 2 * self.media.layout.slot_bytes() / self.media.block_size() as u64;
+        // The space that the pages take is made free again at the new price.
+        saved > pages as f64 * (1.0 + then.least()) + slots as f64
+    }
+
+    /// While fewer segments are free, the cleaner takes the emptiest ones; and while fewer than the second number are, it runs
+    /// along with writes.
+    fn cleaning_limits(&self) -> (u64, u64) {
+        let low = self.kept_free();
+        let high = low + 1 + self.media.layout.segments / FREE_SHARE;
+        if self.plugging == Plugging::Never {
+            return (low, high);
+        }
+        // A free segment has no holes to fill. So in a nearly full store half of the spare space stays in gaps.
+        let state = self.state.borrow();
+        let spare = state.table.len() - state.table.live() / self.capacity;
+        let least = self.reserve() + PORTION_ENDS + 1;
+        let high = high.min(least.max(spare / 2));
+        (low.min(high), high)
     }
 
     /// After a portion has taken `taken` blocks of the segments, those of notes included: cleans in proportion when few
     /// segments are free, and writes a checkpoint when it is due.
     pub(crate) async fn maintain(&self, taken: u64) -> Result<(), HomeError> {
-        let low = self.kept_free();
-        let high = low + 1 + self.media.layout.segments / FREE_SHARE;
+        let (low, high) = self.cleaning_limits();
         let coming = self.free() + self.state.borrow().table.emptied();
         if coming < high {
             // Cost-age needs time, so it is used while there are enough free segments.
@@ -243,7 +286,11 @@ impl Segments {
                 self.policy
             };
             // Twice as many blocks as were taken, so that the number of free segments grows slowly.
-            self.clean_or_plug(policy, 2 * taken).await?;
+            let wanted = 2 * taken;
+            if self.saves_by_checkpoint(policy, wanted) {
+                self.checkpoint().await?;
+            }
+            self.clean_or_plug(policy, wanted, false).await?;
         }
         if self.state.borrow().since_checkpoint >= self.checkpoint_interval() {
             self.checkpoint().await?;

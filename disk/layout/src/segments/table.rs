@@ -36,6 +36,14 @@ impl Segment {
     }
 }
 
+/// When segments are to be cleaned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Candidates {
+    Now,
+    /// Recovery needs none of them then.
+    AfterCheckpoint,
+}
+
 /// See the module.
 pub(crate) struct SegmentTable {
     /// Index 0 is no segment.
@@ -378,10 +386,15 @@ impl SegmentTable {
 
     /// Segments that can be cleaned. They are free after that without a checkpoint, unless they have a page of the map.
     /// Each comes with its number of tombstones and notes, as far as it is known.
-    pub fn candidates(&self, end: Option<u64>) -> impl Iterator<Item = (u64, SegmentEntry, u32)> {
+    pub fn candidates(
+        &self,
+        end: Option<u64>,
+        which: Candidates,
+    ) -> impl Iterator<Item = (u64, SegmentEntry, u32)> {
         let numbered = self.segments.iter().enumerate().skip(1);
         let usable = numbered.filter(move |(number, segment)| {
-            let is_held = segment.needed || segment.entry.has_indirect;
+            let is_needed = segment.needed && which == Candidates::Now;
+            let is_held = is_needed || segment.entry.has_indirect;
             let out = segment.free || segment.stuck || segment.drained || is_held;
             !out && !segment.is_empty() && end != Some(*number as u64)
         });

@@ -1,4 +1,5 @@
-use crate::segments::table::SegmentTable;
+use crate::segments::table::{Candidates, SegmentTable};
+use tonearm_base::Lsn;
 use tonearm_format::SegmentEntry;
 
 /// Four segments, all free, and nothing read.
@@ -83,4 +84,23 @@ fn cleaner_keeps_copied_segments_until_checkpoint() {
         assert_eq!(free(&table), ((4, 0), 4));
         assert_eq!(table.allocate(), Some(2));
     }
+}
+
+#[test]
+fn candidates_after_a_checkpoint_are_all_but_the_held_segments() {
+    let mut table = table();
+    for (segment, version) in [(1, 10), (2, 11), (3, 12), (4, 13)] {
+        table.claim(segment);
+        table.begin_use(segment, version);
+        table.take(segment, version);
+    }
+    table.checkpointed(&[]);
+    table.set_needed(2);
+    table.hold_for_log(3, Lsn(5));
+    let of = |which| {
+        let candidates = table.candidates(Some(4), which);
+        candidates.map(|(segment, ..)| segment).collect::<Vec<_>>()
+    };
+    assert_eq!(of(Candidates::Now), [1]);
+    assert_eq!(of(Candidates::AfterCheckpoint), [1, 2]);
 }

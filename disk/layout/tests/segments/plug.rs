@@ -220,7 +220,7 @@ fn holes_are_written_when_all_that_was_appended_is_durable() {
             }
             None
         });
-        overwrite(&mut store, &mut numbers, 120);
+        overwrite(&mut store, &mut numbers, 160);
         let order = order.borrow();
         assert!(
             order.into_holes > 300,
