@@ -25,6 +25,7 @@ mod state;
 mod table;
 mod tree;
 mod unit_epochs;
+mod usage;
 mod volume;
 
 pub use aru::Aru;
@@ -43,6 +44,7 @@ pub use tonearm_engine::{
 pub use tonearm_format::VolumeKind;
 pub use tonearm_layout::Piece;
 pub use tree::{TreeEdit, TreePages, TreeStop};
+pub use usage::{Space, Usage};
 pub use volume::Volume;
 
 #[cfg(test)]
