@@ -4,7 +4,7 @@ mod format;
 mod image;
 
 use crate::cli::{AckMode, Volume, VolumeAction, VolumeStore, WriteCacheMode};
-use crate::control::{Answer, Client, Request, Volumes, change_volumes, check_change};
+use crate::control::{Answer, Client, Counted, Request, Volumes, change_volumes, check_change};
 use crate::opening;
 use anyhow::{Context, bail};
 use std::process::ExitCode;
@@ -100,19 +100,31 @@ fn show(volumes: &Volumes) -> anyhow::Result<()> {
     ))?)
 }
 
-/// A table of volumes.
+/// A table of volumes, with what of them holds data where that was counted.
 pub fn table(volumes: &[crate::control::VolumeInfo]) -> tonearm_terminal::Table {
-    let mut table = report::table(&["volume", "size", "mode", "made", "uuid"]);
-    for volume in volumes {
-        table.add_row([
-            volume.name.as_str(),
-            &size::text(volume.size_bytes),
-            mode(volume.read_only),
-            &report::date(volume.created_unix_s),
-            &volume.uuid,
-        ]);
+    let is_counted = volumes
+        .iter()
+        .any(|volume| volume.space.used_bytes.is_some());
+    let mut heads = vec!["volume", "size", "mode", "made", "uuid"];
+    if is_counted {
+        heads.insert(2, "used");
     }
-    report::align_right(&mut table, 1..2);
+    let mut table = report::table(&heads);
+    for volume in volumes {
+        let mut row = vec![
+            volume.name.clone(),
+            size::text(volume.size_bytes),
+            mode(volume.read_only).to_string(),
+            report::date(volume.created_unix_s),
+            volume.uuid.clone(),
+        ];
+        if is_counted {
+            let used = volume.space.used_bytes.map_or(String::new(), size::text);
+            row.insert(2, used);
+        }
+        table.add_row(row);
+    }
+    report::align_right(&mut table, 1..if is_counted { 3 } else { 2 });
     table
 }
 
@@ -123,7 +135,7 @@ fn mode(read_only: bool) -> &'static str {
 fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
     if request == Request::VolumeList {
         // A listing must not change anything: no recovery, no new epoch.
-        let info = super::info::look(&place.store.path, &place.store.members)?;
+        let info = super::info::look(&place.store.path, &place.store.members, Counted::No)?;
         return Ok(Volumes {
             volumes: info.volumes,
             free_bytes: info.free_bytes,
