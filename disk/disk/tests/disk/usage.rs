@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use crate::common::{BLOCK, cuts, in_world, segments, store, with, with_rt};
+use crate::common::{BLOCK, cuts, in_world, live, segments, store, with, with_rt};
 use crate::images::members;
 use std::collections::BTreeMap;
 use tonearm_base::BufPool;
@@ -232,6 +232,24 @@ fn inspected(image: &DiskImage) -> (Usage, Vec<VolumeEntry>) {
         (counted.unwrap().unwrap(), entries)
     });
     found.0
+}
+
+#[test]
+fn zeroes_with_space_and_trims_in_the_log_hold_no_data() {
+    let work = async |disk: Disk| {
+        disk.resize_volume("main", 20 * B).await.unwrap();
+        let main = disk.volume("main").unwrap();
+        write(&main, 0, &[7; 10 * BLOCK]).await;
+        disk.engine().drain().await.unwrap();
+        main.write_zeroes(2 * B, 3 * B, true, false).await.unwrap();
+        main.trim(7 * B, 2 * B, false).await.unwrap();
+        write(&main, 3, &[8; BLOCK]).await;
+        disk.flush().await.unwrap();
+        (counted(&disk).await, false)
+    };
+    let (served, crashed) = live(&store(8 << 20), 1, OpenOptions::default(), work);
+    assert_eq!(served.total().used_bytes, 6 * B);
+    assert_eq!(inspected(&crashed).0, served);
 }
 
 /// After each power cut an inspection, which changes nothing, counts what is there after the recovery.
