@@ -38,7 +38,7 @@ pub use lists::{BlockId, ListId};
 pub use tonearm_engine::{
     Ack, ByteRate, CreateParams, CreatePlan, EventClass, Events, HeadParams, HomeParams, LogDrive,
     Marks, MemberDevice, MemberSpace, NewMember, NumberKind, NumberUnit, OpenOptions, Placement,
-    Progress, RecoveryReport, Scrub, ScrubReport, StoreEvent, StoreNumber, StoreStats, grown,
+    Progress, RecoveryReport, Scrub, ScrubReport, StoreEvent, StoreNumber, StoreStats,
     load_superblock, plan_create,
 };
 pub use tonearm_format::VolumeKind;

@@ -5,6 +5,7 @@ mod attach;
 mod checkpoint;
 mod exec;
 mod files;
+mod grow;
 mod member;
 mod mount;
 mod relayout;
@@ -22,6 +23,7 @@ pub use self::exec::Exec;
 pub use self::files::{
     CopyOut, Files, FilesAction, FilesGet, FilesList, FilesMkdir, FilesMv, FilesPut, FilesRm,
 };
+pub use self::grow::Grow;
 pub use self::member::{Member, MemberAction};
 pub use self::mount::{Mount, MountArgs};
 pub use self::relayout::Relayout;
@@ -101,6 +103,8 @@ pub enum Command {
     Exec(Exec),
     /// Make, list, delete, resize or protect volumes
     Volume(Volume),
+    /// Make a store larger, also while it is served
+    Grow(Grow),
     /// List, copy, move or remove files and directories
     Files(Files),
     /// SQLite databases in a store: import, export, a shell
@@ -317,7 +321,8 @@ Examples:
   tonearm volume put disk.tonearm main image.raw            an image in; it is durable then
   tonearm volume get disk.tonearm main copy.raw             and out, with holes where there is nothing
 
-A new store gives all its space to 'main'; make room by resizing it first.")]
+A new store gives all its space to 'main'. A store of the layout overwrite in files grows with its
+volumes, also while it is served; otherwise resize 'main' first.")]
 pub struct Volume {
     /// What to do.
     #[command(subcommand)]

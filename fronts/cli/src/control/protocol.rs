@@ -89,6 +89,11 @@ pub enum Request {
         /// It refuses changes.
         read_only: bool,
     },
+    /// Make the store larger.
+    Grow {
+        /// At least by so much.
+        bytes: u64,
+    },
     /// Verify all blocks, and the parity of an array, and repair what the array can compute. The scrub ends early when the
     /// client disconnects.
     Scrub {
@@ -198,7 +203,7 @@ pub enum Answer {
     Stats(Box<ServerStats>),
     /// The answer to `Info`.
     Info(Box<Info>),
-    /// The answer to all requests about volumes: the volumes after it.
+    /// The answer to `Grow` and all requests about volumes: the volumes after it.
     Volumes(Volumes),
     /// The answer to `Scrub`.
     Scrub(ScrubResult),
