@@ -76,6 +76,13 @@ pub trait Device {
     /// operations the length is that of `data`. Stream operations are refused.
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo;
 
+    /// Lets operations reach up to `size_bytes` from now on. The caller writes the last of these bytes, which makes the file below that
+    /// long. False, and no change, where there is no file that could have another length.
+    fn set_size_bytes(&self, size_bytes: u64) -> bool {
+        let _ = size_bytes;
+        false
+    }
+
     /// Gives back what the device holds, such as an open file and its lock, as soon as no operation is under way. The
     /// caller starts no operation after it.
     fn release(&self) {}
@@ -178,6 +185,10 @@ impl<F: Filter> Device for F {
 
     fn block_size(&self) -> u32 {
         self.inner().block_size()
+    }
+
+    fn set_size_bytes(&self, size_bytes: u64) -> bool {
+        self.inner().set_size_bytes(size_bytes)
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {

@@ -4,13 +4,14 @@
 //! simulation would take any range, and a file would grow.
 
 use crate::device::{Device, DeviceIo, allows, at_once, span};
+use std::cell::Cell;
 use tonearm_rt::{Data, DeviceId, IoError, Op, Request, Rt};
 
 /// One of the driver's devices.
 pub struct RawDevice {
     rt: Rt,
     id: DeviceId,
-    size_bytes: u64,
+    size_bytes: Cell<u64>,
     block_size: u32,
     name: String,
 }
@@ -23,7 +24,7 @@ impl RawDevice {
         Self {
             rt: rt.clone(),
             id,
-            size_bytes,
+            size_bytes: Cell::new(size_bytes),
             block_size,
             name: name.into(),
         }
@@ -36,7 +37,12 @@ impl Device for RawDevice {
     }
 
     fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.size_bytes.get()
+    }
+
+    fn set_size_bytes(&self, size_bytes: u64) -> bool {
+        self.size_bytes.set(size_bytes);
+        true
     }
 
     fn block_size(&self) -> u32 {

@@ -323,6 +323,16 @@ impl Disk {
         self.wait_durable(lsn).await
     }
 
+    /// Makes the store larger by at least `bytes`, durably, while it is in use.
+    ///
+    /// # Errors
+    /// As for [`Engine::grow`].
+    #[boxed(?Send)]
+    pub async fn grow(&self, bytes: u64) -> Result<(), DiskError> {
+        let blocks = bytes.div_ceil(self.0.block_size());
+        Ok(self.0.engine.grow(blocks).await?)
+    }
+
     /// Makes a volume refuse every change, or take changes again, durably. The volume then has all writes that
     /// were answered before. Recovery units that have changed it and not ended cannot end any more.
     ///

@@ -45,7 +45,7 @@ pub enum DiskError {
     BadSize,
     /// The store has no room for the volume, file or list.
     #[error(
-        "the store has {free_bytes} bytes free, {needed_bytes} are needed; shrink or delete a volume or file, or stop the server and enlarge a volume: a closed store in a file grows with its volumes"
+        "the store has {free_bytes} bytes free, {needed_bytes} are needed; shrink or delete a volume or file, or make the store larger with `tonearm grow`"
     )]
     StoreFull {
         /// Bytes free.

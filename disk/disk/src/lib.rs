@@ -25,6 +25,7 @@ mod state;
 mod table;
 mod tree;
 mod unit_epochs;
+mod usage;
 mod volume;
 
 pub use aru::Aru;
@@ -37,12 +38,13 @@ pub use lists::{BlockId, ListId};
 pub use tonearm_engine::{
     Ack, ByteRate, CreateParams, CreatePlan, EventClass, Events, HeadParams, HomeParams, LogDrive,
     Marks, MemberDevice, MemberSpace, NewMember, NumberKind, NumberUnit, OpenOptions, Placement,
-    Progress, RecoveryReport, Scrub, ScrubReport, StoreEvent, StoreNumber, StoreStats, grown,
+    Progress, RecoveryReport, Scrub, ScrubReport, StoreEvent, StoreNumber, StoreStats,
     load_superblock, plan_create,
 };
 pub use tonearm_format::VolumeKind;
 pub use tonearm_layout::Piece;
 pub use tree::{TreeEdit, TreePages, TreeStop};
+pub use usage::{Space, Usage};
 pub use volume::Volume;
 
 #[cfg(test)]

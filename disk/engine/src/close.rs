@@ -41,6 +41,8 @@ impl Engine {
         if std::mem::replace(&mut self.0.life.borrow_mut().closing, true) {
             return Err(EngineError::Closing);
         }
+        // A growth that is under way ends, and none begins.
+        let _turn = self.0.growth.acquire(1).await;
         self.0.write_back.try_full_again();
         self.0.refusals.notify();
         self.flush().await?;

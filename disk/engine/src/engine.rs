@@ -23,7 +23,7 @@ use tonearm_device::raid::{ArrayStatus, RaidError, RebuildRate};
 use tonearm_device::{Events, OnProgress, Redundancy};
 use tonearm_format::{Superblock, Uuid};
 use tonearm_layout::Home;
-use tonearm_rt::{Notified, Permit};
+use tonearm_rt::{Notified, Permit, Semaphore};
 use tonearm_trail::{Admission, FlushCause};
 
 /// Pending ranges from which on new ranges wait.
@@ -43,6 +43,8 @@ pub(crate) struct Inner {
     pub counters: Counters,
     /// The commit with which the last checkpoint ended.
     pub checkpointed: Cell<Lsn>,
+    /// Held while the store grows, and from the beginning of its end on.
+    pub growth: Semaphore,
     pub recovery: RecoveryReport,
     pub archived: Archived,
 }
@@ -81,12 +83,12 @@ impl Counters {
 impl Engine {
     /// Bytes of a block.
     pub fn block_size(&self) -> usize {
-        self.0.shape.block_size
+        self.0.shape.get().block_size
     }
 
     /// Blocks of the store.
     pub fn size_blocks(&self) -> u64 {
-        self.0.shape.size_blocks
+        self.0.shape.get().size_blocks
     }
 
     /// Memory for `bytes` of payload, first come first served. Attach the permit to the payload's buffer.

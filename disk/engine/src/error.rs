@@ -102,6 +102,24 @@ pub enum EngineError {
         /// The cause.
         error: IoError,
     },
+    /// The store cannot grow while it is open, for this reason.
+    #[error("the store cannot grow, because {0}")]
+    CannotGrow(&'static str),
+    /// The size of the store is about to change.
+    #[error("the store grows at the moment; try again")]
+    Growing,
+    /// The file of a member could not be made longer.
+    #[error(
+        "{member}: cannot be made {size_bytes} bytes long: {error}; make space on its file system, or choose a smaller size"
+    )]
+    Lengthen {
+        /// Path of the member.
+        member: String,
+        /// Bytes that it was to have.
+        size_bytes: u64,
+        /// The cause.
+        error: IoError,
+    },
     /// The sheet of a log drive could not be read or written.
     #[error("{member}: {what} of the track sheet failed: {error}")]
     Sheet {

@@ -34,7 +34,7 @@ impl Engine {
     /// Notes that an archive at `url` begins.
     ///
     /// # Errors
-    /// When the store is archived already, or is open read-only.
+    /// When the store is archived already, is open read-only, or grows at the moment.
     pub fn begin_archive(&self, url: &str) -> Result<(), EngineError> {
         let archived = &self.0.archived;
         if archived.ended().is_none() {
@@ -44,6 +44,9 @@ impl Engine {
         }
         if self.options().read_only {
             return Err(EngineError::OpenReadOnly);
+        }
+        if self.0.growth.used() > 0 {
+            return Err(EngineError::Growing);
         }
         *archived.last.borrow_mut() = Some(ArchiveInfo {
             url: url.to_string(),

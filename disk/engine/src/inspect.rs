@@ -12,6 +12,7 @@ use crate::recovery::describe;
 use crate::superblocks::MemberDevice;
 use async_recursion::async_recursion as boxed;
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{Buf, BufPool, Lsn};
 use tonearm_format::{
@@ -24,6 +25,8 @@ use tonearm_trail::Replay;
 
 /// Memory for checksum tables during a look.
 const TABLE_CACHE_BYTES: usize = 8 << 20;
+/// Most blocks that one status call looks at; the caller calls again for the rest.
+const STATUS_BLOCKS_MAX: u64 = 1 << 16;
 
 /// What recovery would find in the log.
 #[derive(Clone, Debug, Default)]
@@ -73,12 +76,51 @@ impl Covered {
     }
 }
 
+/// What the log leaves in the blocks that it changes, as disjoint runs: first block, the block after the last, and whether they
+/// hold data.
+#[derive(Default)]
+struct Content(BTreeMap<u64, (u64, bool)>);
+
+impl Content {
+    /// Notes that the last change of `blocks` so far leaves data there, or holes.
+    fn set(&mut self, blocks: Range<u64>, is_data: bool) {
+        let (first, end) = (blocks.start, blocks.end);
+        // What older runs have on either side stays.
+        while let Some((&start, &(stop, was_data))) = self.0.range(..end).next_back() {
+            if stop <= first {
+                break;
+            }
+            self.0.remove(&start);
+            if stop > end {
+                self.0.insert(end, (stop, was_data));
+            }
+            if start < first {
+                self.0.insert(start, (first, was_data));
+            }
+        }
+        self.0.insert(first, (end, is_data));
+    }
+
+    /// Blocks at the beginning of `blocks` that the log leaves alike, and whether they hold data; `None` where it does not change
+    /// them.
+    fn first_run(&self, blocks: Range<u64>) -> (u64, Option<bool>) {
+        let (first, end) = (blocks.start, blocks.end);
+        let before = self.0.range(..=first).next_back();
+        if let Some((_, &(stop, is_data))) = before.filter(|(_, (stop, _))| *stop > first) {
+            return (stop.min(end) - first, Some(is_data));
+        }
+        let next = self.0.range(first..end).next();
+        (next.map_or(end, |(start, _)| *start) - first, None)
+    }
+}
+
 /// An inspection in progress.
 pub struct Inspection {
     superblock: Superblock,
     home: Rc<dyn Home>,
     log: LogReport,
     covered: Covered,
+    content: Content,
     /// System blocks as the log leaves them; `None` is a hole.
     system: BTreeMap<u64, Option<Buf>>,
 }
@@ -114,6 +156,7 @@ impl Inspection {
                 ..LogReport::default()
             },
             covered: Covered::default(),
+            content: Content::default(),
             system: BTreeMap::new(),
             superblock,
         };
@@ -165,6 +208,9 @@ impl Inspection {
                     continue;
                 }
                 self.covered.add(block, end);
+                let is_hole =
+                    matches!(change.kind, EntryKind::Trim { .. } | EntryKind::Zero { .. });
+                self.content.set(block..end, !is_hole);
                 if let Some(data) = data {
                     if block < SYSTEM_BLOCKS {
                         self.system.insert(block, Some(data));
@@ -192,6 +238,7 @@ impl Inspection {
                 return Err(EngineError::ForeignCommit { block, size_blocks });
             }
             self.covered.add(block, block + 1);
+            self.content.set(block..block + 1, true);
             if block < SYSTEM_BLOCKS {
                 let data = BufPool::new(0).copy_of(part);
                 self.system.insert(block, Some(data));
@@ -259,6 +306,21 @@ impl Inspection {
         (entries, problems)
     }
 
+    /// Runs of blocks and whether recovery will leave data there, for the first blocks of the range at least. The log must not be
+    /// damaged.
+    ///
+    /// # Errors
+    /// When a table or map page cannot be read.
+    pub async fn status(&self, first: u64, count: u64) -> Result<Vec<(u64, bool)>, EngineError> {
+        let run = self
+            .content
+            .first_run(first..first + count.min(STATUS_BLOCKS_MAX));
+        match run {
+            (count, Some(is_data)) => Ok(vec![(count, is_data)]),
+            (count, None) => Ok(self.home.status(first, count).await?),
+        }
+    }
+
     /// Compares the home's map with what it is made from ([`Home::check_map`]). `progress` gets parts done and all
     /// parts.
     ///
@@ -313,7 +375,7 @@ pub async fn rebuild_map(
 
 #[cfg(test)]
 mod covered_tests {
-    use super::Covered;
+    use super::{Content, Covered};
 
     #[test]
     fn covered_runs_join_where_they_touch_or_overlap() {
@@ -334,5 +396,33 @@ mod covered_tests {
         assert!(covered.meets(19, 20) && covered.meets(0, 11) && covered.meets(12, 13));
         assert!(!covered.meets(20, 30) && !covered.meets(0, 10));
         assert_eq!(covered.blocks(), 10);
+    }
+
+    /// The last change of a block counts, whatever the runs of earlier ones were.
+    #[test]
+    fn content_is_what_the_last_change_leaves() {
+        let mut random = 1u32;
+        let mut below = |limit: u32| {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            u64::from((random >> 8) % limit)
+        };
+        for _ in 0..200 {
+            let (mut content, mut model) = (Content::default(), [None; 40]);
+            for _ in 0..below(12) {
+                let first = below(40);
+                let end = first + 1 + below((40 - first) as u32);
+                let is_data = below(2) == 1;
+                content.set(first..end, is_data);
+                model[first as usize..end as usize].fill(Some(is_data));
+            }
+            let mut at = 0;
+            while at < 40 {
+                let (count, found) = content.first_run(at..40);
+                assert!(count > 0);
+                let run = &model[at as usize..(at + count) as usize];
+                assert!(run.iter().all(|known| *known == found), "{model:?} at {at}");
+                at += count;
+            }
+        }
     }
 }

@@ -54,6 +54,7 @@ mod indirect;
 // Operations of the engine.
 mod checkpoint;
 mod close;
+mod grow;
 mod history;
 mod marks;
 mod moves;
@@ -84,7 +85,7 @@ pub use superblocks::{MemberDevice, MemberSuperblock, load as load_superblock};
 
 pub use tonearm_device::{ByteRate, EventClass, Events, StoreEvent};
 pub use tonearm_format::Placement;
-pub use tonearm_layout::layouts::{HomeParams, grown};
+pub use tonearm_layout::layouts::HomeParams;
 pub use tonearm_trail::{Admission, GivenUp, History, HistoryError, RecoveredCommit, WriteCache};
 
 #[cfg(test)]

@@ -2,7 +2,6 @@
 
 use crate::access::Access;
 use crate::archived::Archived;
-use crate::create::clear;
 use crate::engine::{Counters, Engine, Inner};
 use crate::error::EngineError;
 use crate::images::Images;
@@ -61,7 +60,7 @@ async fn open(
         devices,
         unreadable,
     } = assemble(pool, members, &options).await?;
-    let mut superblock = changed(superblock, &devices, &options).await?;
+    let mut superblock = placed(superblock, &options)?;
     let home = layouts::open(rt, pool, &superblock, &devices, options.home()).await?;
     let memory = Semaphore::new(rt, options.memory_bytes);
     let log_drives = LogDrives::load(pool, &superblock, &devices).await?;
@@ -115,7 +114,7 @@ async fn open(
         pool: pool.clone(),
         options,
         members: devices,
-        shape: home.shape(),
+        shape: Cell::new(home.shape()),
         home,
         opened_at: trail.appended(),
         trail,
@@ -129,32 +128,8 @@ async fn open(
     Ok(Engine::start(Rc::new(shared), superblock, report))
 }
 
-/// `superblock` with the size and the placement that the caller wants from now on. The space that is added is cleared: the
-/// trailer area may have been there while the member was shorter.
-async fn changed(
-    mut superblock: Superblock,
-    devices: &[Rc<dyn Device>],
-    options: &OpenOptions,
-) -> Result<Superblock, EngineError> {
-    if options.grow_blocks > 0 {
-        let (larger, index, needed) = layouts::grown(&superblock, options.grow_blocks)?;
-        let found = devices[index].size_bytes();
-        if found < needed {
-            let member = devices[index].name().to_string();
-            return Err(EngineError::Truncated {
-                member,
-                found,
-                needed,
-            });
-        }
-        let added = superblock.data_end(index)..larger.data_end(index);
-        let cleared = clear(&devices[index], added, |_| {}).await;
-        cleared.map_err(|error| EngineError::Clear {
-            member: devices[index].name().to_string(),
-            error,
-        })?;
-        superblock = larger;
-    }
+/// `superblock` with the placement that the caller wants from now on.
+fn placed(mut superblock: Superblock, options: &OpenOptions) -> Result<Superblock, EngineError> {
     if let Some(placement) = options.placement {
         superblock.layout = layouts::placed(superblock.layout, placement)?;
     }
@@ -222,6 +197,7 @@ impl Engine {
             superblock: RefCell::new(superblock),
             counters: Counters::default(),
             checkpointed: Cell::new(Lsn(0)),
+            growth: Semaphore::new(&rt, 1),
             recovery,
             archived: Archived::none(&rt),
         }));

@@ -56,9 +56,6 @@ pub struct OpenOptions {
     /// Every commit is durable this long after it was made, without a flush of its caller (Durable WAL 5.7). `None` sets no
     /// bound. A device that takes longer than half of it to make a write durable may miss the bound, which is counted.
     pub max_delay: Option<Nanos>,
-    /// Home blocks to add at the end of the last data member, which must be long enough already
-    /// ([`tonearm_layout::layouts::grown`]).
-    pub grow_blocks: u64,
     /// The placement that a store with segments is to have from now on. All placements have the same format.
     pub placement: Option<Placement>,
     /// Where the log is damaged, keep what is before the damage (`check --repair`).
@@ -99,7 +96,6 @@ impl Default for OpenOptions {
             large_commit_bytes: 64 << 10,
             large_commit_quiet: Nanos::from_secs(1),
             max_delay: None,
-            grow_blocks: 0,
             placement: None,
             give_up_damaged_log: false,
             incomplete: false,

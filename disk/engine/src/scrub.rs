@@ -61,7 +61,7 @@ impl Engine {
     /// When the device fails; damage is in the report.
     #[boxed(?Send)]
     pub async fn scrub_group(&self, group: u64, scrub: Scrub) -> Result<GroupReport, EngineError> {
-        let blocks = self.0.shape.group_blocks;
+        let blocks = self.0.shape.get().group_blocks;
         let first = group * blocks;
         // A round that is under way may be writing this group. After the round, the guard keeps others away.
         while self.0.is_home_written() {
@@ -160,7 +160,7 @@ impl Engine {
 
     /// Groups of the home.
     pub fn groups(&self) -> u64 {
-        self.0.shape.groups()
+        self.0.shape.get().groups()
     }
 
     /// True when a scrub may write.

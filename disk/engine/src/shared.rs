@@ -4,7 +4,7 @@ use crate::access::Access;
 use crate::error::EngineError;
 use crate::options::OpenOptions;
 use crate::pinned::Pinned;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use tonearm_base::{BufPool, Lsn};
 use tonearm_device::raid::ArrayStatus;
@@ -20,7 +20,7 @@ pub(crate) struct Shared {
     /// The members, in the superblock's order.
     pub members: Vec<Rc<dyn Device>>,
     pub home: Rc<dyn Home>,
-    pub shape: HomeShape,
+    pub shape: Cell<HomeShape>,
     pub trail: Trail,
     /// The last commit before the opening.
     pub opened_at: Lsn,
@@ -84,7 +84,7 @@ impl Shared {
     pub fn assert_range(&self, first: u64, count: u64) {
         let end = first.checked_add(count);
         assert!(
-            end.is_some_and(|end| end <= self.shape.size_blocks),
+            end.is_some_and(|end| end <= self.shape.get().size_blocks),
             "{count} blocks from block {first} on, beyond the store"
         );
     }

@@ -142,7 +142,7 @@ store_stats! {
         let (trail, log, home) = (&inner.trail, inner.trail.stats(), inner.home.stats());
         let (pinned, write_back) = (inner.pinned.borrow(), &inner.write_back);
         let (counters, rounds) = (&inner.counters, &write_back.counters);
-        let block_size = inner.shape.block_size as u64;
+        let block_size = inner.shape.get().block_size as u64;
         let log_size_bytes = trail.geometry().bytes();
         let array = ArrayNumbers::of(inner.array());
         let archive = inner.archived.info(trail.durable());

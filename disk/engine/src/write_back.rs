@@ -293,7 +293,7 @@ impl WriteBack {
         }
         let blocks_max = Schedule::blocks_max(
             shared.home.round_bytes_max(),
-            shared.shape.block_size,
+            shared.shape.get().block_size,
             reason,
         );
         let limit = self.schedule.borrow().limit;
@@ -308,7 +308,7 @@ impl WriteBack {
             Order::Explicit(&chosen)
         } else {
             self.schedule.borrow_mut().order(
-                &shared.shape,
+                &shared.shape.get(),
                 &shared.pinned.borrow(),
                 durable,
                 blocks_max,
@@ -363,7 +363,7 @@ impl WriteBack {
         let shared = &*self.shared;
         match error {
             HomeError::NoSpace { .. } => {
-                let order = shared.shape.order;
+                let order = shared.shape.get().order;
                 let has_to_wait = self.schedule.borrow_mut().refused(order, blocks_max);
                 self.note_no_space(&error);
                 if has_to_wait {
@@ -398,7 +398,7 @@ impl WriteBack {
     /// The blocks of the round, if the home chooses them.
     async fn sample(&self, durable: Lsn, reason: Reason) -> Vec<u64> {
         let shared = &*self.shared;
-        let (most, block_size) = (shared.home.sample_max(), shared.shape.block_size);
+        let (most, block_size) = (shared.home.sample_max(), shared.shape.get().block_size);
         if most == 0 {
             return Vec::new();
         }
@@ -425,7 +425,7 @@ impl WriteBack {
         done: &Done,
     ) {
         let shared = &*self.shared;
-        let (now, order) = (shared.rt.now(), shared.shape.order);
+        let (now, order) = (shared.rt.now(), shared.shape.get().order);
         let (is_empty, has_space) = {
             let (mut schedule, pinned) = (self.schedule.borrow_mut(), shared.pinned.borrow());
             schedule.finished(now, order, reason, is_chosen, done, &pinned);
@@ -440,7 +440,7 @@ impl WriteBack {
         }
         // A round of the home's choice has another pace.
         if order == RoundOrder::OldestFirst && !is_chosen {
-            let bytes = done.blocks * shared.shape.block_size as u64;
+            let bytes = done.blocks * shared.shape.get().block_size as u64;
             self.throttle.drained(now.since(begun), bytes);
         }
         let add = |counter: &Cell<u64>, count| counter.set(counter.get() + count);

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::rc::Rc;
 use tonearm_base::{Lsn, Slice};
 use tonearm_device::{Device, DirtyRanges, RepairOutcome};
+use tonearm_format::Superblock;
 use tonearm_rt::Boxed;
 
 /// The home of all blocks of one open store: their permanent places, outside of the log.
@@ -47,7 +48,7 @@ use tonearm_rt::Boxed;
 ///   oldest blocks first. The layout retries after transient network errors; [`HomeError::NoSpace`] makes the engine
 ///   repeat the round later, and the store stays in use meanwhile.
 pub trait Home {
-    /// The properties that do not change while the home is open.
+    /// Its properties.
     fn shape(&self) -> HomeShape;
 
     /// Most bytes in the next call of [`Home::write_back`]; a larger round gains nothing.
@@ -145,11 +146,23 @@ pub trait Home {
         None
     }
 
+    /// Growth while the home is open, where the layout has it.
+    fn growing(&self) -> Option<&dyn GrowingHome> {
+        None
+    }
+
     /// Ends the use of the home in order, so that the next opening has nothing to recover.
     ///
     /// # Errors
     /// When a device fails, or there is no space for what the end writes.
     fn close(&self) -> Boxed<'_, Result<(), HomeError>>;
+}
+
+/// The part of a home that can get more blocks while it is open.
+pub trait GrowingHome {
+    /// The home has the blocks of `superblock` from now on, which [`crate::layouts::grown`] has made of that of the home. The space that is
+    /// added reads as zeroes, and the superblock is durable: what was committed to the blocks must be found after a crash.
+    fn grow(&self, superblock: &Superblock) -> Boxed<'_, ()>;
 }
 
 /// The part of a home that takes blocks before their commits are in the log, which then names their places alone.
@@ -226,7 +239,7 @@ pub trait ParityHome {
     ) -> Boxed<'_, Result<RepairOutcome, HomeError>>;
 }
 
-/// The properties that do not change while a home is open.
+/// The properties of an open home. Only its size can change ([`GrowingHome`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HomeShape {
     /// Bytes of a block.

@@ -208,7 +208,7 @@ pub async fn open(
     })
 }
 
-/// The superblock of the closed store with at least `blocks` more home blocks, the index of the member that grows, and
+/// The superblock of the store with at least `blocks` more home blocks, the index of the member that grows, and
 /// the size in bytes that this member then needs. The caller first enlarges the member and then writes the superblock,
 /// so a crash in between leaves a store of the old size on a longer member.
 ///

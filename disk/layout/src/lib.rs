@@ -17,8 +17,8 @@ mod units;
 
 pub use error::{HomeError, PlanError};
 pub use home::{
-    Home, HomeBlock, HomeShape, HomeStats, HotStats, IndirectHome, OverwriteStats, ParityHome,
-    Piece, PlacedBlock, RoundOrder, SegmentStats, ZeroRange,
+    GrowingHome, Home, HomeBlock, HomeShape, HomeStats, HotStats, IndirectHome, OverwriteStats,
+    ParityHome, Piece, PlacedBlock, RoundOrder, SegmentStats, ZeroRange,
 };
 pub use overwrite::{Overwrite, OverwriteMember};
 pub use queue::{Reader, WRITES_WHILE_READING};

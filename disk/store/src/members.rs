@@ -16,7 +16,7 @@ use tonearm_disk::{Disk, MemberDevice, OpenOptions, Progress};
 use tonearm_engine::{EngineError, MemberSuperblock, StoreArray, load_descriptor, load_superblock};
 use tonearm_format::{MemberEntry, Uuid};
 use tonearm_rt::{Data, DeviceId, Op, Rt};
-use tonearm_uring::{Lock, MemberError, MemberOptions, open_member};
+use tonearm_uring::{Lock, MemberError, MemberKind, MemberOptions, open_member};
 
 /// Where the members of a store are.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -264,6 +264,7 @@ pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDe
     );
     let device: Rc<dyn Device> = Rc::new(device);
     MemberDevice::new(Rc::new(OpenMember {
+        is_file: member.kind == MemberKind::File,
         load: executor.loads.add(&executor.rt, id, &path),
         device: if member.direct {
             device
@@ -277,6 +278,7 @@ pub fn device_of(executor: &Executor, member: tonearm_uring::Member) -> MemberDe
 
 /// A member with the file that it holds open and locked.
 struct OpenMember {
+    is_file: bool,
     device: Rc<dyn Device>,
     load: Rc<Load>,
     rt: Rt,
@@ -294,6 +296,10 @@ impl Device for OpenMember {
 
     fn block_size(&self) -> u32 {
         self.device.block_size()
+    }
+
+    fn set_size_bytes(&self, size_bytes: u64) -> bool {
+        self.is_file && self.device.set_size_bytes(size_bytes)
     }
 
     fn io(&self, op: Op, offset: u64, len: u64, data: Data) -> DeviceIo {

@@ -5,6 +5,7 @@ mod attach;
 mod checkpoint;
 mod exec;
 mod files;
+mod grow;
 mod member;
 mod mount;
 mod relayout;
@@ -22,6 +23,7 @@ pub use self::exec::Exec;
 pub use self::files::{
     CopyOut, Files, FilesAction, FilesGet, FilesList, FilesMkdir, FilesMv, FilesPut, FilesRm,
 };
+pub use self::grow::Grow;
 pub use self::member::{Member, MemberAction};
 pub use self::mount::{Mount, MountArgs};
 pub use self::relayout::Relayout;
@@ -101,6 +103,8 @@ pub enum Command {
     Exec(Exec),
     /// Make, list, delete, resize or protect volumes
     Volume(Volume),
+    /// Make a store larger, also while it is served
+    Grow(Grow),
     /// List, copy, move or remove files and directories
     Files(Files),
     /// SQLite databases in a store: import, export, a shell
@@ -317,7 +321,8 @@ Examples:
   tonearm volume put disk.tonearm main image.raw            an image in; it is durable then
   tonearm volume get disk.tonearm main copy.raw             and out, with holes where there is nothing
 
-A new store gives all its space to 'main'; make room by resizing it first.")]
+A new store gives all its space to 'main'. A store of the layout overwrite in files grows with its
+volumes, also while it is served; otherwise resize 'main' first.")]
 pub struct Volume {
     /// What to do.
     #[command(subcommand)]
@@ -471,12 +476,17 @@ pub struct StoreArgs {
 #[command(after_help = "\
 Examples:
   tonearm info disk.tonearm
+  tonearm info disk.tonearm --used       how much of each volume and of the files holds data
   tonearm info disk.tonearm --json | jq .volumes
 
+--used reads the checksum tables (or the block map) of all that is reserved: about 2 MiB a GiB.
 Works on stores that are served, closed, or crashed, and changes nothing.")]
 pub struct Info {
     /// The store's primary file or block device
     pub path: PathBuf,
+    /// Count the blocks that hold data, in each volume and in the files
+    #[arg(long)]
+    pub used: bool,
     /// Control socket, if the store is served with another than PATH.ctl
     #[arg(long, value_name = "PATH")]
     pub control: Option<PathBuf>,

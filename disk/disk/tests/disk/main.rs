@@ -19,3 +19,4 @@ mod spill;
 mod tree;
 mod turns;
 mod units;
+mod usage;

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use tonearm_base::{BufPool, Nanos};
 use tonearm_engine::{
     CreateParams, Engine, EngineError, HeadParams, HomeParams, LogDrive, MemberDevice, OpenOptions,
-    grown, load_descriptor, load_superblock,
+    load_descriptor, load_superblock,
 };
 use tonearm_format::{HeadKind, SECTOR, SUPERBLOCK_SLOTS, trailer_offset};
 use tonearm_rt::Rt;
@@ -246,57 +246,6 @@ fn power_cuts_while_a_lost_end_is_written_again_lose_nothing() {
             }
         }
     }
-}
-
-#[test]
-fn power_cuts_while_a_store_grows_leave_its_old_or_its_new_size() {
-    for closes in [true, false] {
-        let whole = Store::single().filled(closes);
-        let (found, _) = in_world(&whole.disks, async |_, _, drives| {
-            let found = load_superblock(&BufPool::new(0), &drives[0]).await;
-            found.unwrap().superblock
-        });
-        let (larger, _, needed) = grown(&found, 3000).unwrap();
-        let before = trailer_offset(whole.disks[0].size);
-        let mut long = whole.clone();
-        long.disks[0].size = needed;
-        let options = OpenOptions {
-            grow_blocks: 3000,
-            ..OpenOptions::default()
-        };
-        let (crashes, disks) = long.cuts(options);
-        let (mut old, mut new) = (0, 0);
-        for (cut, crash) in crashes.iter().enumerate() {
-            for seed in 0..4 {
-                long.disks = crash.images(seed + 10 * cut as u64);
-                let (after, size) = long.check(CONTENT, &format!("cut {cut}, image {seed}"));
-                assert!([found.size_blocks, larger.size_blocks].contains(&size));
-                *if size == larger.size_blocks {
-                    &mut new
-                } else {
-                    &mut old
-                } += 1;
-                let left = trailer_bytes(&after.disks[0], before);
-                assert!(size == found.size_blocks || left.iter().all(|byte| *byte == 0));
-            }
-        }
-        assert!(
-            old > 20 && new > 20,
-            "{old} of the old size, {new} of the new one"
-        );
-        for end in End::BOTH {
-            long.disks = disks.clone();
-            end.lose(&mut long.disks[0]);
-            let (_, size) = long.check(CONTENT, &format!("{end:?} MiB of the grown store"));
-            assert_eq!(size, larger.size_blocks);
-        }
-    }
-}
-
-fn trailer_bytes(disk: &DiskImage, at: u64) -> Vec<u8> {
-    let mut bytes = vec![0; MIB as usize];
-    disk.read(at, &mut bytes);
-    bytes
 }
 
 #[test]

@@ -4,6 +4,7 @@ mod archives;
 mod arrays;
 mod common;
 mod ends;
+mod growing;
 mod indirect;
 mod openings;
 mod readers;

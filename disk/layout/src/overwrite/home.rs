@@ -242,9 +242,9 @@ impl Overwrite {
     fn checked_end(&self, first: u64, count: u64) -> u64 {
         let end = first.saturating_add(count);
         assert!(
-            end <= self.places.size_blocks,
+            end <= self.places.size_blocks.get(),
             "blocks {first}..{end} of a store of {}",
-            self.places.size_blocks
+            self.places.size_blocks.get()
         );
         end
     }

@@ -26,12 +26,12 @@ impl Overwrite {
             .iter()
             .map(|_| DirtyRanges::default())
             .collect();
-        let plan = ZeroPlan::new(zeroes, places.group_blocks, places.size_blocks);
+        let plan = ZeroPlan::new(zeroes, places.group_blocks, places.size_blocks.get());
         for run in &plan.whole {
             for (member, groups) in self.by_member(run.groups.clone()) {
                 let start = places.slot_offset(groups.start, 0);
-                let len =
-                    (groups.end - groups.start) * places.members[member].geometry.group_bytes();
+                let len = (groups.end - groups.start)
+                    * places.members[member].geometry.get().group_bytes();
                 found[member].zeroed.push(start..start + len);
             }
         }

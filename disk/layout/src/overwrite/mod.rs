@@ -33,7 +33,7 @@ pub(crate) use space::{blocks_of, grown, members, units};
 
 use crate::error::HomeError;
 use crate::home::{
-    Home, HomeBlock, HomeShape, HomeStats, ParityHome, Piece, RoundOrder, ZeroRange,
+    GrowingHome, Home, HomeBlock, HomeShape, HomeStats, ParityHome, Piece, RoundOrder, ZeroRange,
 };
 use crate::queue::Reader;
 use crate::report::{GroupReport, RepairOptions, RepairReport};
@@ -42,6 +42,7 @@ use std::future::ready;
 use std::ops::Range;
 use std::rc::Rc;
 use tonearm_device::{Device, DirtyRanges, RepairOutcome};
+use tonearm_format::Superblock;
 use tonearm_rt::Boxed;
 
 /// Bytes of one round. With more, readers wait longer, and that costs more than the additional adjacent blocks gain.
@@ -51,7 +52,7 @@ impl Home for Overwrite {
     fn shape(&self) -> HomeShape {
         HomeShape {
             block_size: self.places.block_size,
-            size_blocks: self.places.size_blocks,
+            size_blocks: self.places.size_blocks.get(),
             group_blocks: self.places.group_blocks,
             order: RoundOrder::Sweep,
         }
@@ -109,8 +110,26 @@ impl Home for Overwrite {
         Box::pin(self.repair_group(group, options))
     }
 
+    fn growing(&self) -> Option<&dyn GrowingHome> {
+        Some(self)
+    }
+
     fn close(&self) -> Boxed<'_, Result<(), HomeError>> {
         Box::pin(ready(Ok(())))
+    }
+}
+
+impl GrowingHome for Overwrite {
+    fn grow(&self, superblock: &Superblock) -> Boxed<'_, ()> {
+        let mut data_members = superblock.members.iter();
+        let last = data_members.rfind(|member| member.roles.data);
+        let groups = last.expect("a store has a data member").groups;
+        let size_blocks = superblock.size_blocks;
+        Box::pin(async move {
+            // A write-back has cut its zeroes to groups, and the last group may get more blocks.
+            let _writer = self.writer.acquire(1).await;
+            self.places.grow(size_blocks, groups);
+        })
     }
 }
 

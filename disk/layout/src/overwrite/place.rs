@@ -19,7 +19,7 @@ pub struct OverwriteMember {
 /// One data member in use.
 pub(crate) struct Member {
     pub queue: Rc<Queue>,
-    pub geometry: Geometry,
+    pub geometry: Cell<Geometry>,
     /// Store number of its first group.
     pub first_group: u64,
     /// True when everything that reads of its tables return is durable. Then the other slot of a table that was read
@@ -32,7 +32,7 @@ pub(crate) struct Places {
     pub members: Vec<Member>,
     pub block_size: usize,
     pub group_blocks: u64,
-    pub size_blocks: u64,
+    pub size_blocks: Cell<u64>,
 }
 
 impl Places {
@@ -55,7 +55,7 @@ impl Places {
                 groups += geometry.groups;
                 Member {
                     queue: Rc::new(Queue::new(rt, device, writes_while_reading)),
-                    geometry,
+                    geometry: Cell::new(geometry),
                     first_group,
                     is_durable: Cell::new(false),
                 }
@@ -69,13 +69,29 @@ impl Places {
             members,
             block_size: first.block_size as usize,
             group_blocks: first.group_blocks(),
-            size_blocks,
+            size_blocks: Cell::new(size_blocks),
         }
+    }
+
+    /// Adds blocks at the end: the store has `size_blocks` then, and the last member `groups`.
+    ///
+    /// # Panics
+    /// When the members do not cover the size: the superblock was checked.
+    pub fn grow(&self, size_blocks: u64, groups: u64) {
+        let last = self.members.last().expect("a store has a data member");
+        let all = last.first_group + groups;
+        assert!(
+            size_blocks <= all * self.group_blocks,
+            "the members cover the store"
+        );
+        let geometry = last.geometry.get();
+        last.geometry.set(Geometry { groups, ..geometry });
+        self.size_blocks.set(size_blocks);
     }
 
     /// Groups that hold blocks of the store.
     pub fn groups(&self) -> u64 {
-        self.size_blocks.div_ceil(self.group_blocks)
+        self.size_blocks.get().div_ceil(self.group_blocks)
     }
 
     pub fn group_of(&self, block: u64) -> u64 {
@@ -85,7 +101,7 @@ impl Places {
     /// The blocks of `group`; the last group may be cut by the store's size.
     pub fn blocks_of(&self, group: u64) -> Range<u64> {
         let first = group * self.group_blocks;
-        first..(first + self.group_blocks).min(self.size_blocks)
+        first..(first + self.group_blocks).min(self.size_blocks.get())
     }
 
     /// Index of the member that holds `group`.
@@ -99,7 +115,7 @@ impl Places {
     pub fn run_on_member(&self, first: u64, end: u64) -> (usize, Range<u64>) {
         let index = self.member_of(first);
         let member = &self.members[index];
-        let member_end = member.first_group + member.geometry.groups;
+        let member_end = member.first_group + member.geometry.get().groups;
         (index, first..end.min(member_end))
     }
 
@@ -108,6 +124,7 @@ impl Places {
         let member = &self.members[self.member_of(group)];
         member
             .geometry
+            .get()
             .slot_offset(group - member.first_group, slot)
     }
 
@@ -116,7 +133,7 @@ impl Places {
         let group = self.group_of(block);
         let member = &self.members[self.member_of(group)];
         let within = block - member.first_group * self.group_blocks;
-        member.geometry.block_offset(within)
+        member.geometry.get().block_offset(within)
     }
 
     pub fn name(&self, member: usize) -> &str {

@@ -57,7 +57,7 @@ impl Overwrite {
     ) -> Result<RepairOutcome, HomeError> {
         let _writer = self.writer.acquire(1).await;
         let own = &self.places.members[member];
-        let geometry = own.geometry;
+        let geometry = own.geometry.get();
         let (start, bytes) = (geometry.data_offset, geometry.group_bytes());
         let part = common(&stripes, &(start..geometry.end_offset()));
         let mut known = Vec::new();

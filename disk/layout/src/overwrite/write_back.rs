@@ -57,10 +57,11 @@ impl Overwrite {
         zeroes: Vec<ZeroRange>,
         blocks: Vec<HomeBlock>,
     ) -> Result<(), HomeError> {
-        let plan = ZeroPlan::new(zeroes, self.places.group_blocks, self.places.size_blocks);
+        let _writer = self.writer.acquire(1).await;
+        let size_blocks = self.places.size_blocks.get();
+        let plan = ZeroPlan::new(zeroes, self.places.group_blocks, size_blocks);
         self.check_blocks(&blocks);
         let members = self.members_of(&plan, &blocks);
-        let _writer = self.writer.acquire(1).await;
         self.begin(&members).await?;
         self.zero_whole_groups(&plan).await?;
         self.write_groups(plan, blocks).await?;
@@ -109,7 +110,7 @@ impl Overwrite {
             "blocks ascend"
         );
         let last = blocks.last().map_or(0, |last| last.block);
-        assert!(last < self.places.size_blocks, "block {last} exists");
+        assert!(last < self.places.size_blocks.get(), "block {last} exists");
         let size = self.places.block_size;
         assert!(
             blocks.iter().all(|block| block.data.len() == size),
@@ -157,7 +158,7 @@ impl Overwrite {
             for (member, groups) in self.by_member(run.groups.clone()) {
                 let start = self.places.slot_offset(groups.start, 0);
                 let bytes = (groups.end - groups.start)
-                    * self.places.members[member].geometry.group_bytes();
+                    * self.places.members[member].geometry.get().group_bytes();
                 let op = zero_op(run.keep_space);
                 let operation = Operation::command(member, op, start..start + bytes);
                 batch.start(operation).await;

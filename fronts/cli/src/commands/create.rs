@@ -249,9 +249,13 @@ fn report_made(arguments: &Create, create: &tonearm_store::Create) -> anyhow::Re
     let path = report::shell_word(&arguments.path);
     report::line(format_args!("next: tonearm serve {path}"))?;
     if !arguments.no_volume {
+        let mut data = create.members().iter();
+        let last = data.rfind(|member| member.space.roles.data);
+        let is_file = last.is_some_and(|member| member.space.available_bytes.is_none());
+        let can_grow = is_file && superblock.array.is_none() && superblock.segments().is_none();
         report::line(format_args!(
             "for a mount, SQLite or other files, make room first: {}",
-            room_text(&path, "main", arguments.size)
+            room_text(&path, "main", arguments.size, can_grow)
         ))?;
     }
     Ok(())

@@ -2,15 +2,16 @@
 
 use crate::cli::{Info as Arguments, Members};
 use crate::control::{
-    Answer, ArrayInfo, Client, HotBlocks, Info, LogInfo, MemberInfo, Request, VolumeInfo,
-    head_text, layout_text, used_bytes,
+    Answer, ArrayInfo, Client, Counted, HotBlocks, Info, LogInfo, MemberInfo, Request, SpaceInfo,
+    VolumeInfo, head_text, layout_text, used_bytes,
 };
 use anyhow::bail;
 use std::path::Path;
 use std::process::ExitCode;
 use tonearm_device::Redundancy;
-use tonearm_disk::VolumeKind;
-use tonearm_engine::{Inspection, LogReport};
+use tonearm_disk::{Usage, VolumeKind};
+use tonearm_engine::{EngineError, Inspection, LogReport};
+use tonearm_format::VolumeEntry;
 use tonearm_store::Access;
 use tonearm_store::Executor;
 use tonearm_terminal::progress::{Progress, Unit};
@@ -22,11 +23,14 @@ use tonearm_terminal::{report, size};
 /// When it is no store, or cannot be looked at.
 pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     let info = match Client::find(&arguments.path, arguments.control.as_deref())? {
-        Some(mut client) => match client.ask(Request::Info, |_, _| {})? {
-            Answer::Info(info) => *info,
-            _ => bail!("the server gave another answer than was asked for"),
-        },
-        None => look(&arguments.path, &arguments.members)?,
+        Some(mut client) => {
+            let (used, mut bar) = (arguments.used, counting());
+            match client.ask(Request::Info { used }, |done, total| bar.at(done, total))? {
+                Answer::Info(info) => *info,
+                _ => bail!("the server gave another answer than was asked for"),
+            }
+        }
+        None => look(&arguments.path, &arguments.members, counted(arguments.used))?,
     };
     if arguments.json {
         report::json(&info)?;
@@ -36,11 +40,19 @@ pub fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Looks at a store that is not served.
+fn counted(used: bool) -> Counted {
+    if used { Counted::Yes } else { Counted::No }
+}
+
+fn counting() -> Progress {
+    Progress::new("counting blocks", Unit::Count)
+}
+
+/// Looks at a store that is not served, and counts what holds data if `counted` says so.
 ///
 /// # Errors
 /// When it is no store, or its members do not belong together.
-pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
+pub fn look(path: &Path, places: &Members, counted: Counted) -> anyhow::Result<Info> {
     let executor = Executor::new()?;
     let pid = tonearm_store::holder(path);
     let opened = tonearm_store::open_members(&executor, path, &places.into(), Access::Peek)?;
@@ -72,13 +84,16 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
         }
         let block = u64::from(superblock.block_size);
         let size_bytes = (superblock.size_blocks - tonearm_format::SYSTEM_BLOCKS) * block;
-        let used: u64 = entries
-            .iter()
-            .flat_map(|entry| &entry.extents)
-            .map(|extent| extent.count)
-            .sum();
+        let (usage, counted) = match counted {
+            Counted::Yes if log.damage.is_some() => {
+                problems.push("what holds data is not counted, because the log is damaged".into());
+                (Usage::reserved(&entries, block), Counted::No)
+            }
+            Counted::Yes => (count(&look, &entries, block).await?, counted),
+            Counted::No => (Usage::reserved(&entries, block), counted),
+        };
         let members = MemberInfo::all(superblock, &paths);
-        Ok(Info {
+        let mut info = Info {
             used_bytes,
             store: report::uuid(superblock.store),
             format_version: tonearm_format::FORMAT_VERSION,
@@ -86,7 +101,10 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
             state: if log.clean { "clean" } else { "crashed" }.to_string(),
             pid,
             size_bytes,
-            free_bytes: size_bytes.saturating_sub(used * block),
+            free_bytes: size_bytes.saturating_sub(usage.total().reserved_bytes),
+            files: SpaceInfo::default(),
+            units: SpaceInfo::default(),
+            counted: None,
             block_size: superblock.block_size,
             created_unix_s: superblock.created_unix_s,
             epoch: superblock.epoch,
@@ -100,8 +118,26 @@ pub fn look(path: &Path, places: &Members) -> anyhow::Result<Info> {
             array,
             hot: None,
             problems,
-        })
+        };
+        info.set_space(&usage, counted);
+        Ok(info)
     })
+}
+
+/// Counts what will hold data after the next opening.
+async fn count(
+    look: &Inspection,
+    entries: &[VolumeEntry],
+    block_bytes: u64,
+) -> Result<Usage, EngineError> {
+    let mut bar = counting();
+    let progress = |done, total| {
+        bar.at(done, total);
+        true
+    };
+    let status = async |first, count| look.status(first, count).await;
+    let usage = Usage::count(entries, block_bytes, status, progress).await?;
+    Ok(usage.expect("nothing ends the count"))
 }
 
 fn log_info(superblock: &tonearm_format::Superblock, log: &LogReport) -> LogInfo {
@@ -146,14 +182,7 @@ fn show(info: &Info) -> anyhow::Result<()> {
             ),
         ),
         ("made", report::date(info.created_unix_s)),
-        (
-            "size",
-            format!(
-                "{}, {} free",
-                size::text(info.size_bytes),
-                size::text(info.free_bytes)
-            ),
-        ),
+        ("size", size_text(info)),
         (
             "used below",
             match info.used_bytes {
@@ -166,6 +195,9 @@ fn show(info: &Info) -> anyhow::Result<()> {
         ("log", log),
         ("head", info.log.head.clone()),
     ];
+    if let Some(text) = used_text(info) {
+        rows.insert(5, ("used", text));
+    }
     rows.extend(info.hot.iter().flat_map(HotBlocks::rows));
     for member in &info.members {
         let mut text = format!("{}: {}", member.path, member.carries);
@@ -193,6 +225,45 @@ fn show(info: &Info) -> anyhow::Result<()> {
         report::note(problem);
     }
     Ok(())
+}
+
+/// The parts of the store's space. They add up to its size.
+fn size_text(info: &Info) -> String {
+    let volumes = info.volumes.iter();
+    let volumes = volumes.map(|volume| volume.space.reserved_bytes).sum();
+    let mut parts = vec![format!("{} for volumes", size::text(volumes))];
+    for (space, what) in [(info.files, "files"), (info.units, "open units")] {
+        if space.reserved_bytes > 0 {
+            parts.push(format!("{} for {what}", size::text(space.reserved_bytes)));
+        }
+    }
+    let (all, free) = (size::text(info.size_bytes), size::text(info.free_bytes));
+    format!("{all}: {}, {free} free", parts.join(", "))
+}
+
+/// What holds data, if it was counted.
+fn used_text(info: &Info) -> Option<String> {
+    let counted = info.counted?;
+    let mut text = size::text(counted.data_bytes);
+    let used = |space: SpaceInfo| space.used_bytes.unwrap_or(0);
+    let volumes = info.volumes.iter().map(|volume| used(volume.space)).sum();
+    let parts = [
+        (volumes, "volumes"),
+        (used(info.files), "files"),
+        (used(info.units), "open units"),
+    ];
+    let parts = parts.iter().filter(|(bytes, _)| *bytes > 0);
+    let parts: Vec<_> = parts
+        .map(|(bytes, what)| format!("{} in {what}", size::text(*bytes)))
+        .collect();
+    if !parts.is_empty() {
+        text.push_str(&format!(": {}", parts.join(", ")));
+    }
+    if counted.commits_meanwhile > 0 {
+        let commits = report::count(counted.commits_meanwhile);
+        text.push_str(&format!("; not exact: {commits} commits during the count"));
+    }
+    Some(text)
 }
 
 fn array_text(array: &ArrayInfo) -> String {

@@ -73,7 +73,7 @@ fn list(place: &VolumeStore) -> anyhow::Result<()> {
 fn found(place: &VolumeStore) -> anyhow::Result<(ArrayInfo, bool)> {
     let path = &place.store.path;
     let (array, served) = match Client::find(path, place.control.as_deref())? {
-        Some(mut client) => match client.ask(Request::Info, |_, _| {})? {
+        Some(mut client) => match client.ask(Request::Info { used: false }, |_, _| {})? {
             Answer::Info(info) => (info.array, true),
             _ => bail!("the server gave another answer than was asked for"),
         },

@@ -9,6 +9,7 @@ mod create;
 mod exec;
 mod exit_code;
 mod files;
+mod grow;
 mod info;
 mod member;
 mod mount;
@@ -44,6 +45,7 @@ pub fn run(cli: Cli) -> anyhow::Result<ExitCode> {
         Command::Devices(arguments) => attach::list(&arguments),
         Command::Exec(arguments) => exec::run(&arguments),
         Command::Volume(arguments) => volume::run(arguments),
+        Command::Grow(arguments) => grow::run(arguments),
         Command::Files(arguments) => files::run(arguments),
         Command::Sqlite(arguments) => sqlite::run(arguments),
         Command::Member(arguments) => member::run(arguments),

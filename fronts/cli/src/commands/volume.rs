@@ -4,11 +4,10 @@ mod format;
 mod image;
 
 use crate::cli::{AckMode, Volume, VolumeAction, VolumeStore, WriteCacheMode};
-use crate::control::{Answer, Client, Request, Volumes, change_volumes, check_change};
+use crate::control::{Answer, Client, Counted, Request, Volumes, change_volumes, check_change};
 use crate::opening;
-use anyhow::{Context, bail};
+use anyhow::bail;
 use std::process::ExitCode;
-use tonearm_disk::DiskError;
 use tonearm_store::Executor;
 use tonearm_terminal::{report, size};
 
@@ -65,13 +64,7 @@ pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
             (store, Request::VolumeSet { name, read_only }, Some(done))
         }
     };
-    let volumes = match Client::find(&place.store.path, place.control.as_deref())? {
-        Some(mut client) => match client.ask(request, |_, _| {})? {
-            Answer::Volumes(volumes) => volumes,
-            _ => bail!("the server gave another answer than was asked for"),
-        },
-        None => offline(&place, request)?,
-    };
+    let volumes = ask(&place, request)?;
     if place.store.json {
         report::json(&volumes)?;
         return Ok(ExitCode::SUCCESS);
@@ -84,6 +77,20 @@ pub fn run(arguments: Volume) -> anyhow::Result<ExitCode> {
         None => show(&volumes)?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Has `request` carried out, by the server if there is one. Returns the volumes after it.
+///
+/// # Errors
+/// When it cannot be done.
+pub fn ask(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
+    match Client::find(&place.store.path, place.control.as_deref())? {
+        Some(mut client) => match client.ask(request, |_, _| {})? {
+            Answer::Volumes(volumes) => Ok(volumes),
+            _ => bail!("the server gave another answer than was asked for"),
+        },
+        None => offline(place, request),
+    }
 }
 
 fn show(volumes: &Volumes) -> anyhow::Result<()> {
@@ -100,19 +107,31 @@ fn show(volumes: &Volumes) -> anyhow::Result<()> {
     ))?)
 }
 
-/// A table of volumes.
+/// A table of volumes, with what of them holds data where that was counted.
 pub fn table(volumes: &[crate::control::VolumeInfo]) -> tonearm_terminal::Table {
-    let mut table = report::table(&["volume", "size", "mode", "made", "uuid"]);
-    for volume in volumes {
-        table.add_row([
-            volume.name.as_str(),
-            &size::text(volume.size_bytes),
-            mode(volume.read_only),
-            &report::date(volume.created_unix_s),
-            &volume.uuid,
-        ]);
+    let is_counted = volumes
+        .iter()
+        .any(|volume| volume.space.used_bytes.is_some());
+    let mut heads = vec!["volume", "size", "mode", "made", "uuid"];
+    if is_counted {
+        heads.insert(2, "used");
     }
-    report::align_right(&mut table, 1..2);
+    let mut table = report::table(&heads);
+    for volume in volumes {
+        let mut row = vec![
+            volume.name.clone(),
+            size::text(volume.size_bytes),
+            mode(volume.read_only).to_string(),
+            report::date(volume.created_unix_s),
+            volume.uuid.clone(),
+        ];
+        if is_counted {
+            let used = volume.space.used_bytes.map_or(String::new(), size::text);
+            row.insert(2, used);
+        }
+        table.add_row(row);
+    }
+    report::align_right(&mut table, 1..if is_counted { 3 } else { 2 });
     table
 }
 
@@ -123,70 +142,27 @@ fn mode(read_only: bool) -> &'static str {
 fn offline(place: &VolumeStore, request: Request) -> anyhow::Result<Volumes> {
     if request == Request::VolumeList {
         // A listing must not change anything: no recovery, no new epoch.
-        let info = super::info::look(&place.store.path, &place.store.members)?;
+        let info = super::info::look(&place.store.path, &place.store.members, Counted::No)?;
         return Ok(Volumes {
             volumes: info.volumes,
             free_bytes: info.free_bytes,
             used_bytes: info.used_bytes,
         });
     }
-    let (result, volumes, room) = change(place, &request, 0)?;
-    let Err(DiskError::StoreFull {
-        free_bytes,
-        needed_bytes,
-    }) = &result
-    else {
-        result?;
-        return Ok(volumes);
-    };
-    // A closed store in files grows by itself. Its space is taken when it is written.
-    let blocks = (needed_bytes - free_bytes).div_ceil(u64::from(room.superblock.block_size));
-    let (_, index, bytes) = tonearm_disk::grown(&room.superblock, blocks)?;
-    let path = &room.paths[index];
-    if !std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
-        result?;
-    }
-    let file = std::fs::OpenOptions::new().write(true).open(path);
-    let longer = file.and_then(|file| file.set_len(bytes).and_then(|()| file.sync_all()));
-    longer.with_context(|| format!("{path}: cannot make the file {} long", size::text(bytes)))?;
-    let (result, volumes, _) = change(place, &request, blocks)?;
-    result?;
-    Ok(volumes)
-}
-
-/// The data that is needed to enlarge a store that is too small.
-struct Room {
-    superblock: tonearm_format::Superblock,
-    /// Paths of the members, in the superblock's order.
-    paths: Vec<String>,
-}
-
-/// Opens the closed store, with `grow_blocks` more home blocks, does `request`, and closes it.
-fn change(
-    place: &VolumeStore,
-    request: &Request,
-    grow_blocks: u64,
-) -> anyhow::Result<(Result<(), DiskError>, Volumes, Room)> {
     let executor = Executor::new()?;
-    let mut options = opening::open_options(256 << 20, AckMode::Flush, WriteCacheMode::Volatile);
-    options.grow_blocks = grow_blocks;
+    let options = opening::open_options(256 << 20, AckMode::Flush, WriteCacheMode::Volatile);
     let disk = opening::open_disk(&executor, &place.store.path, &place.store.members, options)?;
-    let room = Room {
-        superblock: disk.engine().superblock(),
-        paths: disk.engine().member_paths(),
-    };
-    let (changing, request, own) = (disk.clone(), request.clone(), executor.clone());
-    let (checked, result, volumes) = executor.rt.block_on(async move {
-        let checked = check_change(&changing, &request, &[]).await;
-        let result = match &checked {
+    let (changing, own) = (disk.clone(), executor.clone());
+    let (changed, volumes) = executor.rt.block_on(async move {
+        let changed = match check_change(&changing, &request, &[]).await {
             Ok(()) => change_volumes(&changing, &request).await,
-            Err(_) => Ok(()),
+            refused => refused,
         };
-        (checked, result, Volumes::of(&changing, &own))
+        (changed, Volumes::of(&changing, &own))
     });
     executor.rt.block_on(async move { disk.close().await })?;
-    checked?;
+    changed?;
     // The members are released, so that the store can be opened again at once.
     executor.rt.shut_down();
-    Ok((result, volumes, room))
+    Ok(volumes)
 }

@@ -5,6 +5,7 @@
 use super::protocol::Request;
 use anyhow::bail;
 use tonearm_disk::{Disk, DiskError};
+use tonearm_engine::EngineError;
 use tonearm_terminal::size;
 
 /// Most clients that an error names one by one.
@@ -88,21 +89,41 @@ pub fn users_text(users: &[String]) -> String {
     }
 }
 
-/// The command that gives half of the space of a volume to files.
-pub fn room_text(store: &str, volume: &str, size_bytes: u64) -> String {
-    let half = (size_bytes / 2).next_multiple_of(4096);
-    format!(
-        "tonearm volume resize {store} {volume} --size {}",
-        size::argument(half)
-    )
+/// The command that makes room for files, half of the size of a volume: beside it if the store can grow, and else in it.
+pub fn room_text(store: &str, volume: &str, size_bytes: u64, can_grow: bool) -> String {
+    let half = size::argument((size_bytes / 2).next_multiple_of(4096));
+    if can_grow {
+        format!("tonearm grow {store} --by {half}")
+    } else {
+        format!("tonearm volume resize {store} {volume} --size {half}")
+    }
 }
 
-/// Changes volumes as `request` asks; other requests change nothing.
+/// Changes volumes or the size of the store as `request` asks; other requests change nothing. When the store has too little space, it
+/// becomes larger first, if it can.
 ///
 /// # Errors
 /// When the disk refuses.
-pub async fn change_volumes(disk: &Disk, request: &Request) -> Result<(), DiskError> {
+pub async fn change_volumes(disk: &Disk, request: &Request) -> anyhow::Result<()> {
+    let (free, needed) = match carry_out(disk, request).await {
+        Err(DiskError::StoreFull {
+            free_bytes,
+            needed_bytes,
+        }) => (free_bytes, needed_bytes),
+        other => return Ok(other?),
+    };
+    match disk.grow(needed - free).await {
+        Ok(()) => Ok(carry_out(disk, request).await?),
+        Err(DiskError::Engine(EngineError::CannotGrow(why))) => bail!(
+            "the store has {free} bytes free, {needed} are needed; shrink or delete a volume or file: it cannot grow, because {why}"
+        ),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn carry_out(disk: &Disk, request: &Request) -> Result<(), DiskError> {
     match request {
+        Request::Grow { bytes } => disk.grow(*bytes).await,
         Request::VolumeCreate { name, size_bytes } => create_volume(disk, name, *size_bytes).await,
         Request::VolumeDelete { name, .. } => disk.delete_volume(name).await,
         Request::VolumeResize {

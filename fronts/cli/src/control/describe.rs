@@ -2,10 +2,11 @@
 //! inspected.
 
 use super::protocol::{
-    ArrayInfo, ArrayMemberInfo, DamagedGroup, HotBlocks, MemberInfo, ScrubResult, VolumeInfo,
-    Volumes,
+    ArrayInfo, ArrayMemberInfo, DamagedGroup, HotBlocks, MemberInfo, ScrubResult, SpaceInfo,
+    VolumeInfo, Volumes,
 };
 use super::space::used_bytes;
+use super::usage::Counted;
 use std::path::Path;
 use tonearm_device::raid::{ArrayStatus, MemberState, MemberStatus, Trouble};
 use tonearm_disk::{Disk, ScrubReport, StoreStats};
@@ -63,8 +64,10 @@ impl Volumes {
     /// The volumes as they are now.
     pub fn of(disk: &Disk, executor: &Executor) -> Self {
         let array = disk.engine().array().as_ref().map(ArrayInfo::of);
+        let mut volumes: Vec<_> = disk.volumes().iter().map(VolumeInfo::of).collect();
+        VolumeInfo::set_space(&mut volumes, &disk.reserved(), Counted::No);
         Self {
-            volumes: disk.volumes().iter().map(VolumeInfo::of).collect(),
+            volumes,
             free_bytes: disk.free_bytes(),
             used_bytes: used_bytes(executor, array.as_ref()),
         }
@@ -192,6 +195,7 @@ impl VolumeInfo {
         Self {
             name: volume.name.clone(),
             size_bytes: volume.size_bytes,
+            space: SpaceInfo::default(),
             uuid: report::uuid(volume.uuid),
             read_only: volume.read_only,
             created_unix_s: volume.created_unix_s,
@@ -205,6 +209,7 @@ impl VolumeInfo {
         Self {
             name: entry.name.clone(),
             size_bytes: entry.size_bytes,
+            space: SpaceInfo::default(),
             uuid: report::uuid(entry.uuid),
             read_only: entry.read_only,
             created_unix_s: entry.created_unix_s,

@@ -11,6 +11,7 @@ mod mount_stats;
 mod protocol;
 mod space;
 mod trace;
+mod usage;
 mod wire_stats;
 
 pub use archive::ArchiveStart;
@@ -20,11 +21,12 @@ pub use describe::{carries_text, head_text, layout_text};
 pub use mount_stats::{MountStats, OperationStats, UnitStats};
 pub use protocol::{
     Answer, ArrayInfo, ArrayMemberInfo, DamagedGroup, Event, EventLine, HotBlocks, Info, LogInfo,
-    Mark, MarksInfo, MemberInfo, REQUEST_MAX, Request, RequestLine, ScrubResult, VERSION,
-    VolumeInfo, Volumes, Waited,
+    Mark, MarksInfo, MemberInfo, REQUEST_MAX, Request, RequestLine, ScrubResult, SpaceInfo,
+    VERSION, VolumeInfo, Volumes, Waited,
 };
 pub use space::used_bytes;
 pub use trace::{TraceBatch, TraceOp, TraceRequest, TraceStart};
+pub use usage::Counted;
 #[cfg(test)]
 pub use wire_stats::LatencyStats;
 pub use wire_stats::{

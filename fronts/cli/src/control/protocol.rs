@@ -46,8 +46,12 @@ pub struct EventLine {
 pub enum Request {
     /// All counters.
     Stats,
-    /// A description of the store.
-    Info,
+    /// A description of the store. A count of data ends early when the client disconnects.
+    Info {
+        /// Count what holds data.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        used: bool,
+    },
     /// The volumes.
     VolumeList,
     /// Make a volume.
@@ -84,6 +88,11 @@ pub enum Request {
         name: String,
         /// It refuses changes.
         read_only: bool,
+    },
+    /// Make the store larger.
+    Grow {
+        /// At least by so much.
+        bytes: u64,
     },
     /// Verify all blocks, and the parity of an array, and repair what the array can compute. The scrub ends early when the
     /// client disconnects.
@@ -194,7 +203,7 @@ pub enum Answer {
     Stats(Box<ServerStats>),
     /// The answer to `Info`.
     Info(Box<Info>),
-    /// The answer to all requests about volumes: the volumes after it.
+    /// The answer to `Grow` and all requests about volumes: the volumes after it.
     Volumes(Volumes),
     /// The answer to `Scrub`.
     Scrub(ScrubResult),
@@ -282,8 +291,17 @@ pub struct Info {
     pub layout: String,
     /// Bytes for volumes.
     pub size_bytes: u64,
-    /// Bytes that no volume has.
+    /// Bytes that nobody has reserved. These, and what `volumes`, `files` and `units` have reserved, are `size_bytes`.
     pub free_bytes: u64,
+    /// Space of the files and lists, with their metadata.
+    #[serde(default)]
+    pub files: SpaceInfo,
+    /// Space of open recovery units.
+    #[serde(default)]
+    pub units: SpaceInfo,
+    /// The result of a count of data, if one was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub counted: Option<CountedInfo>,
     /// Bytes that its files take in their file systems, with the log; none where a member is a device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub used_bytes: Option<u64>,
@@ -307,6 +325,26 @@ pub struct Info {
     pub hot: Option<HotBlocks>,
     /// What could not be read.
     pub problems: Vec<String>,
+}
+
+/// Space in a store.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct SpaceInfo {
+    /// Bytes that nobody else can get.
+    #[serde(default)]
+    pub reserved_bytes: u64,
+    /// Those of them that hold data, if they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_bytes: Option<u64>,
+}
+
+/// The result of a count of data.
+#[derive(Serialize, Deserialize, Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CountedInfo {
+    /// Bytes of the store that hold data.
+    pub data_bytes: u64,
+    /// Commits that were made during the count. Each of them is counted, or is not.
+    pub commits_meanwhile: u64,
 }
 
 /// The last decision which blocks are hot: those that are appended.
@@ -395,6 +433,9 @@ pub struct VolumeInfo {
     pub name: String,
     /// Its size.
     pub size_bytes: u64,
+    /// Its space.
+    #[serde(flatten)]
+    pub space: SpaceInfo,
     /// Its identity.
     pub uuid: String,
     /// It refuses writes.

@@ -5,10 +5,10 @@ use super::engine_thread::Setup;
 use super::mailbox::Replies;
 use super::watch;
 use crate::control::{
-    Answer, ArchiveStart, ArrayInfo, Event, HotBlocks, Info, LogInfo, Mark, MarksInfo, MemberInfo,
-    MemberStats, MountStats, NbdStats, Request, ScrubResult, ServerStats, SpaceStats, TraceBatch,
-    TraceStart, UblkStats, UnderWayStats, VhostStats, Volumes, Waited, change_volumes,
-    check_change, head_text, layout_text, used_bytes,
+    Answer, ArchiveStart, ArrayInfo, Counted, Event, HotBlocks, Info, LogInfo, Mark, MarksInfo,
+    MemberInfo, MemberStats, MountStats, NbdStats, Request, ScrubResult, ServerStats, SpaceInfo,
+    SpaceStats, TraceBatch, TraceStart, UblkStats, UnderWayStats, VhostStats, Volumes, Waited,
+    change_volumes, check_change, head_text, layout_text, used_bytes,
 };
 use crate::vacancy::{Vacancy, no_array};
 use std::cell::{Cell, RefCell};
@@ -167,7 +167,7 @@ impl ControlHandler {
     pub async fn answer(self, request: Request, events: Replies) {
         let only_looks = matches!(
             request,
-            Request::Stats | Request::Info | Request::VolumeList | Request::ArchiveStatus
+            Request::Stats | Request::Info { .. } | Request::VolumeList | Request::ArchiveStatus
         );
         let answer = self.dispatch(request, &events);
         let answer = if only_looks {
@@ -187,7 +187,7 @@ impl ControlHandler {
     async fn dispatch(&self, request: Request, events: &Replies) -> anyhow::Result<Answer> {
         match request {
             Request::Stats => Ok(Answer::Stats(Box::new(self.stats()))),
-            Request::Info => Ok(Answer::Info(Box::new(self.info()))),
+            Request::Info { used } => Ok(Answer::Info(Box::new(self.info(used, events).await?))),
             Request::VolumeList => Ok(Answer::Volumes(self.volumes())),
             Request::Scrub {
                 no_repair,
@@ -649,7 +649,33 @@ impl ControlHandler {
         }
     }
 
-    fn info(&self) -> Info {
+    /// Describes the store, and counts what holds data if `used` says so.
+    async fn info(&self, used: bool, events: &Replies) -> anyhow::Result<Info> {
+        if !used {
+            let mut info = self.description();
+            info.set_space(&self.0.disk.reserved(), Counted::No);
+            return Ok(info);
+        }
+        let mut next = Nanos(0);
+        let mut goes_on = |done, total| {
+            let now = self.0.rt.now();
+            if now < next {
+                return !events.is_client_gone();
+            }
+            next = now + PROGRESS_EVERY.0;
+            // Without a client the result has no reader.
+            events.send(Event::Progress { done, total })
+        };
+        let Some(usage) = self.0.disk.usage(&mut goes_on).await? else {
+            anyhow::bail!(CLIENT_GONE);
+        };
+        let mut info = self.description();
+        info.set_space(&usage, Counted::Yes);
+        Ok(info)
+    }
+
+    /// The store, without its space.
+    fn description(&self) -> Info {
         let disk = &self.0.disk;
         let (superblock, stats) = (disk.engine().superblock(), disk.stats());
         let state = match &stats.failure {
@@ -667,6 +693,9 @@ impl ControlHandler {
             pid: Some(std::process::id()),
             size_bytes: disk.size_bytes(),
             free_bytes: disk.free_bytes(),
+            files: SpaceInfo::default(),
+            units: SpaceInfo::default(),
+            counted: None,
             block_size: disk.block_size(),
             created_unix_s: superblock.created_unix_s,
             epoch: superblock.epoch,

@@ -263,7 +263,12 @@ fn no_room(error: FsError, store: &Path, disk: &Disk) -> anyhow::Error {
             let store = report::shell_word(store);
             anyhow::anyhow!(
                 "the volumes of {store} have all of its space, and none is left for files: `{}` makes room",
-                room_text(&store, &volume.name, volume.size_bytes)
+                room_text(
+                    &store,
+                    &volume.name,
+                    volume.size_bytes,
+                    disk.engine().can_grow()
+                )
             )
         }
         _ => error.into(),

@@ -215,9 +215,18 @@ fn a_missing_folder_is_named() {
 fn create_reports_usage_and_how_to_make_space_for_files() {
     let bench = Bench::new();
     let out = bench.ok(&["create", "a", "--size", "64MiB", "--log-size", "8MiB"]);
-    contains(&out, "tonearm volume resize a main --size 32MiB");
+    contains(&out, "make room first: tonearm grow a --by 32MiB");
+    bench.ok(&["grow", "a", "--by", "32MiB"]);
+    std::fs::write(bench.path("note"), "text").expect("written");
+    bench.ok(&["files", "put", "a", "note"]);
+    let segments = ["--layout", "segments"];
+    let out = bench.ok(&[&["create", "c", "--size", "64MiB"][..], &segments].concat());
+    contains(
+        &out,
+        "make room first: tonearm volume resize c main --size 32MiB",
+    );
     let out = bench.ok(&["create", "b", "--size", "64MiB", "--no-volume"]);
-    assert!(!out.contains("resize"), "{out}");
+    assert!(!out.contains("make room"), "{out}");
     let used = bench.path("a").metadata().expect("a file").blocks() * 512;
     assert_eq!(bench.json(&["info", "a", "--json"])["used_bytes"], used);
     assert_eq!(

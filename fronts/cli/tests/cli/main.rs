@@ -13,5 +13,6 @@ mod relayout;
 mod restore;
 mod serve;
 mod trace;
+mod usage;
 mod volume;
 mod wait;

@@ -42,19 +42,15 @@ fn volumes_of_a_served_store() {
     let bench = Bench::new();
     bench.ok(&["create", "a", "--size", "16MiB"]);
     let serving = bench.serve(&["a"]);
-    contains(
-        &bench.fails(&["volume", "create", "a", "two", "--size", "1MiB"]),
-        "0 bytes free, 1048576 are needed; shrink or delete a volume or file, or stop the server",
-    );
     steps(&bench);
     assert_eq!(serving.end("-TERM").code, Some(0));
     contains(&bench.ok(&["check", "a"]), "no damage found");
 }
 
-#[test]
-fn a_closed_store_grows_for_a_volume() {
-    let bench = Bench::new();
-    bench.ok(&["create", "a", "--size", "16MiB"]);
+/// The store becomes larger for its volumes, and by itself.
+fn growth(bench: &Bench) {
+    std::fs::write(bench.path("image"), vec![7; 10 << 20]).expect("written");
+    bench.ok(&["volume", "put", "a", "main", "image"]);
     contains(
         &bench.ok(&["volume", "create", "a", "two", "--size", "1GiB"]),
         "made volume two of 1 GiB",
@@ -62,7 +58,74 @@ fn a_closed_store_grows_for_a_volume() {
     bench.ok(&["volume", "resize", "a", "main", "--size", "40MiB"]);
     let list = bench.json(&["volume", "list", "a", "--json"]);
     assert_eq!(list["volumes"][0]["size_bytes"], 40 << 20);
+    let free = list["free_bytes"].as_u64().expect("bytes");
+    contains(
+        &bench.ok(&["grow", "a", "--by", "100MiB"]),
+        "made the store larger by 100 MiB",
+    );
+    let list = bench.json(&["volume", "list", "a", "--json"]);
+    let now = list["free_bytes"].as_u64().expect("bytes");
+    assert!((free + (100 << 20)..free + (110 << 20)).contains(&now));
+    // All of the new space can be used.
+    std::fs::write(bench.path("image"), vec![8; 40 << 20]).expect("written");
+    bench.ok(&["volume", "put", "a", "main", "image"]);
+    bench.ok(&["volume", "get", "a", "main", "copy", "--force"]);
+    assert!(std::fs::read(bench.path("copy")).expect("a copy") == vec![8; 40 << 20]);
+}
+
+#[test]
+fn a_closed_store_grows() {
+    let bench = Bench::new();
+    bench.ok(&["create", "a", "--size", "16MiB"]);
+    growth(&bench);
     contains(&bench.ok(&["check", "a"]), "no damage found");
+}
+
+#[test]
+fn a_served_store_grows_and_survives_a_kill() {
+    let bench = Bench::new();
+    bench.ok(&["create", "a", "--size", "16MiB"]);
+    let serving = bench.serve(&["a"]);
+    growth(&bench);
+    // Below a client, too.
+    let client = bench.connect("a.sock");
+    bench.ok(&["grow", "a", "--by", "5MiB"]);
+    bench.ok(&["volume", "resize", "a", "main", "--size", "60MiB"]);
+    drop(client);
+    let info = bench.json(&["info", "a", "--json"]);
+    serving.kill();
+    assert_eq!(
+        bench.json(&["info", "a", "--json"])["size_bytes"],
+        info["size_bytes"]
+    );
+    contains(&bench.ok(&["check", "a", "--repair"]), "shut down in order");
+    contains(&bench.ok(&["check", "a"]), "no damage found");
+    bench.ok(&["volume", "get", "a", "main", "copy", "--force"]);
+    let copy = std::fs::read(bench.path("copy")).expect("a copy");
+    assert_eq!(copy.len(), 60 << 20);
+    assert!(copy[..40 << 20] == vec![8; 40 << 20]);
+}
+
+#[test]
+fn stores_that_cannot_grow_say_why() {
+    let bench = Bench::new();
+    bench.ok(&["create", "a", "--size", "16MiB", "--layout", "segments"]);
+    let create = ["volume", "create", "a", "two", "--size", "1MiB"];
+    let grow = ["grow", "a", "--by", "1MiB"];
+    for command in [&create[..], &grow] {
+        contains(
+            &bench.fails(command),
+            "cannot grow, because its layout has segments",
+        );
+    }
+    let serving = bench.serve(&["a"]);
+    for command in [&create[..], &grow] {
+        contains(
+            &bench.fails(command),
+            "cannot grow, because its layout has segments",
+        );
+    }
+    assert_eq!(serving.end("-TERM").code, Some(0));
 }
 
 /// A volume is not made smaller over data, nor below a client, unless the command says so.
