@@ -122,18 +122,16 @@ fn hylog_overwrites_where_only_large_sweeps_are_cheap() {
     assert!(rate("hylog 95 %") > 0.85 * rate("overwrite"), "{printed}");
 }
 
-/// Holes of segments that recovery reads are not filled. A cleaner that went on without them moved eleven segments to gain less
-/// than one, and the longest wait was 1,144 ms here (12 s with 256 MiB).
+/// Holes of segments that recovery reads are not filled, and their blocks are not moved. Without a checkpoint at its price the
+/// longest wait is 107 ms here, and it was 323 ms when writers waited for cleaning alone (12 s with atlas10k and 256 MiB).
 #[test]
 fn cleaner_writes_a_checkpoint_where_holes_run_out() {
     let printed = printed(
-        "layouts --mib 96 --times 4 --log-mib 8 --memory-mib 8 --drive atlas10k --segment-kib 512 --hot 80 \
+        "layouts --mib 64 --times 4 --log-mib 8 --memory-mib 8 --drive hylog2003 --segment-kib 512 --hot 80 \
          --utilisation 90 --layout segments",
     );
-    let longest: f64 = rows(&printed, "segments 90 %")[0][7]
-        .parse()
-        .expect("a time");
-    assert!(longest < 600.0, "{printed}");
+    let longest = rows(&printed, "segments 90 %")[0][7].parse::<f64>();
+    assert!(longest.expect("a time") < 50.0, "{printed}");
 }
 
 #[test]
